@@ -1,0 +1,49 @@
+/*
+ * snapshot: a read-only copy of every segment and block of an allocator, in address order.
+ */
+#ifndef PLEAT_SNAPSHOT_H
+#define PLEAT_SNAPSHOT_H
+
+#include <pleat/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum pleat_block_state {
+    PLEAT_BLOCK_INACTIVE,         /* free */
+    PLEAT_BLOCK_ALLOCATED,        /* handed out */
+    PLEAT_BLOCK_PENDING_FREE      /* freed, waiting for a stream that used it */
+} pleat_block_state_t;
+
+typedef struct pleat_block_info {
+    pleat_devptr_t address;
+    uint64_t bytes;
+    uint64_t requested_bytes; /* of an inactive block: what its last user asked for, or 0 */
+    pleat_block_state_t state;
+} pleat_block_info_t;
+
+typedef struct pleat_segment_info {
+    pleat_devptr_t address;
+    uint64_t total_bytes;
+    uint64_t allocated_bytes; /* blocks handed out */
+    uint64_t active_bytes;    /* blocks handed out or waiting */
+    uint64_t requested_bytes; /* asked for by the active blocks */
+    pleat_stream_t stream;
+    bool is_small;            /* belongs to the small pool */
+    bool is_expandable;
+    uint64_t first_block;     /* index into blocks */
+    uint64_t block_count;
+} pleat_segment_info_t;
+
+typedef struct pleat_snapshot {
+    uint64_t segment_count;
+    uint64_t block_count;
+    pleat_segment_info_t *segments; /* by address */
+    pleat_block_info_t *blocks;     /* by address, gap-free inside a segment */
+} pleat_snapshot_t;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,124 @@
+/*
+ * sim: a simulated device, the embedded default. Memory has a capacity and addresses but no
+ * contents; streams hold ordered work; events are pending until that work is complete; every call
+ * is charged from a cost table to a logical clock. Faults are seeded: the n-th call of a kind
+ * fails. Nothing here reads a real clock, a random source or the environment.
+ *
+ * Work on a stream comes in two forms. pleat_sim_launch queues work of a known duration: it starts
+ * when the stream's earlier work ends (or now) and is complete when the logical clock has passed
+ * its end. pleat_sim_set_busy makes the stream unfinished until pleat_sim_set_done, or until the
+ * host waits for it.
+ */
+#ifndef PLEAT_SIM_H
+#define PLEAT_SIM_H
+
+#include <pleat/vmm.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PLEAT_SIM_DEFAULT_CAPACITY_BYTES UINT64_C(150109880320) /* an H200 */
+
+/* One row of measured costs; costs between rows are linear in the size, outside they are those of
+ * the first or last row. */
+typedef struct pleat_cost_row {
+    uint64_t bytes;
+    uint64_t mem_alloc_ns;
+    uint64_t mem_free_ns;
+} pleat_cost_row_t;
+
+#define PLEAT_COST_ROWS_MAX 32
+
+typedef struct pleat_cost_table {
+    size_t size;
+    uint32_t row_count;
+    pleat_cost_row_t rows[PLEAT_COST_ROWS_MAX]; /* rising in bytes */
+    uint64_t call_ns[PLEAT_VMM_CALL_COUNT];     /* fixed cost of kinds that the rows do not price */
+} pleat_cost_table_t;
+
+typedef struct pleat_sim_options {
+    size_t size;
+    uint64_t capacity_bytes;         /* 0: PLEAT_SIM_DEFAULT_CAPACITY_BYTES */
+    const pleat_cost_table_t *costs; /* copied; NULL: the H200 table */
+} pleat_sim_options_t;
+#define PLEAT_SIM_OPTIONS_INIT {.size = sizeof(pleat_sim_options_t)}
+
+/**
+ * The built-in cost table, measured on one H200 with driver 580.159.04.
+ * @par Threads any.   @par Cost constant; the table is static.
+ */
+PLEAT_API const pleat_cost_table_t *pleat_cost_table_h200(void);
+
+/**
+ * Create a simulated device.
+ *
+ * @param options       NULL for all defaults.
+ * @param[out] vmm_out  destroyed by pleat_vmm_destroy; untouched on failure.
+ * @retval PLEAT_ERR_INVALID   a cost table whose rows do not rise.
+ * @retval PLEAT_ERR_OOM_HOST  no host memory.
+ * @par Threads any.   @par Cost a few host allocations.
+ */
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_sim_create(const pleat_sim_options_t *options,
+                                                          pleat_vmm_t **vmm_out);
+
+/**
+ * Queue work of @p duration_ns on @p stream, after what the stream already has.
+ * @retval PLEAT_ERR_INVALID  the device is no sim.   @retval PLEAT_ERR_OOM_HOST no host memory.
+ * @par Threads one at a time for a device.   @par Cost O(log streams).
+ */
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_sim_launch(pleat_vmm_t *vmm, pleat_stream_t stream,
+                                                          uint64_t duration_ns);
+
+/**
+ * From here work on @p stream stays unfinished, until pleat_sim_set_done for it, or a host wait.
+ * Errors, threads, cost as pleat_sim_launch.
+ */
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_sim_set_busy(pleat_vmm_t *vmm,
+                                                            pleat_stream_t stream);
+
+/** All work on @p stream is complete now. Errors, threads, cost as pleat_sim_launch. */
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_sim_set_done(pleat_vmm_t *vmm,
+                                                            pleat_stream_t stream);
+
+/** All work on all streams is complete now. Errors and threads as pleat_sim_launch. */
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_sim_set_all_done(pleat_vmm_t *vmm);
+
+/**
+ * Move the logical clock to at least @p clock_ns (never back): time in which the host did other
+ * things. @retval PLEAT_ERR_INVALID the device is no sim.
+ * @par Threads one at a time for a device.   @par Cost constant.
+ */
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_sim_advance_to(pleat_vmm_t *vmm, uint64_t clock_ns);
+
+/**
+ * Let the @p nth call of kind @p call from now on (1: the next) fail with @p status, once. One
+ * fault a kind can be pending; a new one replaces it; @p nth 0 removes it. Not charged for.
+ * @retval PLEAT_ERR_INVALID  no sim, unknown kind, or @p status is PLEAT_OK.
+ * @par Threads one at a time for a device.   @par Cost constant.
+ */
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_sim_fail_call(pleat_vmm_t *vmm,
+                                                             pleat_vmm_call_t call, uint64_t nth,
+                                                             pleat_status_t status);
+
+/* What the device holds; all zero after a clean end. */
+typedef struct pleat_sim_usage {
+    size_t size;
+    uint64_t allocations;     /* live mem_alloc allocations */
+    uint64_t allocated_bytes; /* their bytes */
+    uint64_t events;          /* live events */
+} pleat_sim_usage_t;
+#define PLEAT_SIM_USAGE_INIT {.size = sizeof(pleat_sim_usage_t)}
+
+/**
+ * Read what the device holds; @p usage_out->size must be set.
+ * @retval PLEAT_ERR_INVALID  the device is no sim.
+ * @par Threads one at a time for a device.   @par Cost constant.
+ */
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_sim_read_usage(pleat_vmm_t *vmm,
+                                                              pleat_sim_usage_t *usage_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

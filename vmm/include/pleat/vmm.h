@@ -1,0 +1,156 @@
+/*
+ * vmm: the device as the caching engine sees it: memory, streams and events behind one table of
+ * operations. `sim` (pleat/sim.h), `scripted` and the CUDA driver each fill such a table.
+ *
+ * All calls go through the pleat_vmm_* functions: they check arguments, count calls and failures
+ * by kind, add up the device clock's time that each took, and forward. Nothing else calls a table.
+ */
+#ifndef PLEAT_VMM_H
+#define PLEAT_VMM_H
+
+#include <pleat/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pleat_vmm pleat_vmm_t;
+
+/* X(name, text, is_memory): the kinds of call that are counted, charged and can be made to fail.
+ * is_memory marks what counts as a driver call in reports: memory comes or goes or is mapped. */
+#define PLEAT_VMM_CALL_LIST(X)                                                                     \
+    X(MEM_ALLOC, "mem_alloc", true)                                                                \
+    X(MEM_FREE, "mem_free", true)                                                                  \
+    X(MEM_INFO, "mem_info", false)                                                                 \
+    X(EVENT_CREATE, "event_create", false)                                                         \
+    X(EVENT_DESTROY, "event_destroy", false)                                                       \
+    X(EVENT_RECORD, "event_record", false)                                                         \
+    X(EVENT_QUERY, "event_query", false)                                                           \
+    X(EVENT_SYNCHRONIZE, "event_synchronize", false)                                               \
+    X(STREAM_WAIT_EVENT, "stream_wait_event", false)                                               \
+    X(STREAM_SYNCHRONIZE, "stream_synchronize", false)
+
+typedef enum pleat_vmm_call {
+#define PLEAT_VMM_CALL_ENUM(name, text, is_memory) PLEAT_VMM_CALL_##name,
+    PLEAT_VMM_CALL_LIST(PLEAT_VMM_CALL_ENUM)
+#undef PLEAT_VMM_CALL_ENUM
+    PLEAT_VMM_CALL_COUNT
+} pleat_vmm_call_t;
+
+/*
+ * Operations of a device. `self` is what pleat_vmm_create got. Every function returns PLEAT_OK or
+ * an error and then changes nothing:
+ *   mem_alloc     ERR_OOM_DEVICE when the device has not so many bytes; address 2 MiB aligned for
+ *                 bytes >= 2 MiB, at least 512-byte aligned otherwise
+ *   mem_free      waits until all work on the device is complete; ERR_INVALID_POINTER if unknown
+ *   event_query   OK when the recorded work is complete, ERR_NOT_READY when not; an event that was
+ *                 never recorded is complete
+ *   clock_ns      the device's clock: logical in sim, monotonic host time on a GPU
+ *   wait_count    how often a call made the host wait for unfinished device work so far
+ * Optional operations are named ext_* and may be NULL; a group is all set or all NULL. New
+ * operations are appended and covered by `size`.
+ */
+typedef struct pleat_vmm_ops {
+    size_t size;
+    uint32_t version; /* PLEAT_VMM_OPS_VERSION */
+    const char *name;
+    void (*destroy)(void *self);
+    uint64_t (*clock_ns)(void *self);
+    uint64_t (*wait_count)(void *self);
+    pleat_status_t (*mem_info)(void *self, uint64_t *free_bytes_out, uint64_t *total_bytes_out);
+    pleat_status_t (*mem_alloc)(void *self, uint64_t bytes, pleat_devptr_t *ptr_out);
+    pleat_status_t (*mem_free)(void *self, pleat_devptr_t ptr);
+    pleat_status_t (*event_create)(void *self, pleat_event_t *event_out);
+    pleat_status_t (*event_destroy)(void *self, pleat_event_t event);
+    pleat_status_t (*event_record)(void *self, pleat_event_t event, pleat_stream_t stream);
+    pleat_status_t (*event_query)(void *self, pleat_event_t event);
+    pleat_status_t (*event_synchronize)(void *self, pleat_event_t event);
+    pleat_status_t (*stream_wait_event)(void *self, pleat_stream_t stream, pleat_event_t event);
+    pleat_status_t (*stream_synchronize)(void *self, pleat_stream_t stream);
+} pleat_vmm_ops_t;
+
+#define PLEAT_VMM_OPS_VERSION 1u
+#define PLEAT_VMM_OPS_INIT(table_name)                                                             \
+    .size = sizeof(pleat_vmm_ops_t), .version = PLEAT_VMM_OPS_VERSION, .name = (table_name)
+
+/* Counters by kind of call, indexed by pleat_vmm_call_t. */
+typedef struct pleat_vmm_counters {
+    size_t size;
+    uint64_t calls[PLEAT_VMM_CALL_COUNT];    /* made, failed ones included */
+    uint64_t failures[PLEAT_VMM_CALL_COUNT]; /* failed; NOT_READY from event_query is no failure */
+    uint64_t time_ns[PLEAT_VMM_CALL_COUNT];  /* by the device's clock */
+    uint64_t waits;                          /* times the host waited for device work */
+} pleat_vmm_counters_t;
+#define PLEAT_VMM_COUNTERS_INIT {.size = sizeof(pleat_vmm_counters_t)}
+
+/**
+ * Make a device from a table of operations. The device owns @p self from success on and gives it
+ * to ops->destroy; on failure the caller keeps it.
+ *
+ * @param ops  copied; @p self is passed to every operation.
+ * @retval PLEAT_ERR_INVALID   size, version or a required operation is missing; it is named.
+ * @retval PLEAT_ERR_OOM_HOST  no host memory.
+ * @par Threads any.   @par Cost one host allocation.
+ */
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_create(const pleat_vmm_ops_t *ops, void *self,
+                                                          pleat_vmm_t **vmm_out);
+
+/**
+ * Destroy a device; NULL is ignored. Every allocator on it must be destroyed before.
+ * @par Threads none may use the device any more.   @par Cost that of the backend's destroy.
+ */
+PLEAT_API void pleat_vmm_destroy(pleat_vmm_t *vmm);
+
+/** The `self` that the device was made with. @par Threads any.   @par Cost constant. */
+PLEAT_API void *pleat_vmm_self(const pleat_vmm_t *vmm);
+
+/** The table's name, for messages. @par Threads any.   @par Cost constant. */
+PLEAT_API const char *pleat_vmm_name(const pleat_vmm_t *vmm);
+
+/** Nanoseconds of the device's clock. @par Threads any.   @par Cost that of the backend. */
+PLEAT_API uint64_t pleat_vmm_clock_ns(pleat_vmm_t *vmm);
+
+/** Text of a kind of call, "mem_alloc" and so on. @par Threads any.   @par Cost constant. */
+PLEAT_API const char *pleat_vmm_call_name(pleat_vmm_call_t call);
+
+/** Does this kind count as a driver call in reports? @par Threads any.   @par Cost constant. */
+PLEAT_API bool pleat_vmm_call_is_memory(pleat_vmm_call_t call);
+
+/**
+ * Read the counters; @p counters_out->size must be set (PLEAT_VMM_COUNTERS_INIT).
+ * @par Threads as the calls below.   @par Cost constant.
+ */
+PLEAT_API void pleat_vmm_read_counters(pleat_vmm_t *vmm, pleat_vmm_counters_t *counters_out);
+
+/*
+ * The calls themselves; see pleat_vmm_ops_t for what each does and how it fails. NULL devices and
+ * outputs give PLEAT_ERR_INVALID, outputs are untouched on failure.
+ * Threads: one at a time for a device; the allocator's lock sees to it. Cost: one driver call.
+ */
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_mem_info(pleat_vmm_t *vmm,
+                                                            uint64_t *free_bytes_out,
+                                                            uint64_t *total_bytes_out);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_mem_alloc(pleat_vmm_t *vmm, uint64_t bytes,
+                                                             pleat_devptr_t *ptr_out);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_mem_free(pleat_vmm_t *vmm, pleat_devptr_t ptr);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_event_create(pleat_vmm_t *vmm,
+                                                                pleat_event_t *event_out);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_event_destroy(pleat_vmm_t *vmm,
+                                                                 pleat_event_t event);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_event_record(pleat_vmm_t *vmm,
+                                                                pleat_event_t event,
+                                                                pleat_stream_t stream);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_event_query(pleat_vmm_t *vmm,
+                                                               pleat_event_t event);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_event_synchronize(pleat_vmm_t *vmm,
+                                                                     pleat_event_t event);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_stream_wait_event(pleat_vmm_t *vmm,
+                                                                     pleat_stream_t stream,
+                                                                     pleat_event_t event);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_stream_synchronize(pleat_vmm_t *vmm,
+                                                                      pleat_stream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
