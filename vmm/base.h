@@ -22,11 +22,11 @@
 _Noreturn void pleat_assert_failed(const char *condition, const char *file, int line);
 
 #if PLEAT_CHECKS >= PLEAT_CHECKS_FAST
-#define PLEAT_ASSERT(condition)                                                                    \
-    do {                                                                                           \
-        if (__builtin_expect(!(condition), 0)) {                                                   \
-            pleat_assert_failed(#condition, __FILE__, __LINE__);                                   \
-        }                                                                                          \
+#define PLEAT_ASSERT(condition)                                  \
+    do {                                                         \
+        if (__builtin_expect(!(condition), 0)) {                 \
+            pleat_assert_failed(#condition, __FILE__, __LINE__); \
+        }                                                        \
     } while (0)
 #else
 #define PLEAT_ASSERT(condition) ((void)sizeof(condition))

@@ -102,7 +102,10 @@ PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_empty_cache(pleat_allocator_t *al
 PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_set_options(pleat_allocator_t *allocator,
                                                            const pleat_options_t *options);
 
-/** Read the options in force; @p options_out->size must be set. @par Threads any. @par Cost constant. */
+/**
+ * Read the options in force; @p options_out->size must be set.
+ * @par Threads any.   @par Cost constant.
+ */
 PLEAT_API void pleat_read_options(pleat_allocator_t *allocator, pleat_options_t *options_out);
 
 /** Read all counters; @p stats_out->size must be set. @par Threads any.   @par Cost constant. */
@@ -111,15 +114,18 @@ PLEAT_API void pleat_read_stats(pleat_allocator_t *allocator, pleat_stats_t *sta
 /** Set every peak to its current value. @par Threads any.   @par Cost constant. */
 PLEAT_API void pleat_reset_peak_stats(pleat_allocator_t *allocator);
 
-/** Set every sum of increases and decreases and every event counter to 0. @par Threads any. @par Cost constant. */
+/**
+ * Set every sum of increases and decreases and every event counter to 0.
+ * @par Threads any.   @par Cost constant.
+ */
 PLEAT_API void pleat_reset_accumulated_stats(pleat_allocator_t *allocator);
 
 /* Facts about the last out-of-memory failure, for a message to the user. */
 typedef struct pleat_oom_info {
     size_t size;
-    uint64_t requested_bytes;    /* what the caller asked for */
-    uint64_t attempted_bytes;    /* what the device was asked for last */
-    uint64_t device_free_bytes;  /* by the device at that moment */
+    uint64_t requested_bytes;   /* what the caller asked for */
+    uint64_t attempted_bytes;   /* what the device was asked for last */
+    uint64_t device_free_bytes; /* by the device at that moment */
     uint64_t device_total_bytes;
     uint64_t limit_bytes;        /* PLEAT_NO_LIMIT: none */
     uint64_t allocated_bytes;    /* handed out by this allocator */
@@ -127,7 +133,10 @@ typedef struct pleat_oom_info {
     uint64_t private_free_bytes; /* free in private pools */
     pleat_stream_t stream;
 } pleat_oom_info_t;
-#define PLEAT_OOM_INFO_INIT {.size = sizeof(pleat_oom_info_t)}
+#define PLEAT_OOM_INFO_INIT              \
+    {                                    \
+        .size = sizeof(pleat_oom_info_t) \
+    }
 
 /**
  * Facts about the last PLEAT_ERR_OOM_DEVICE of this allocator; all 0 before the first.
@@ -149,29 +158,29 @@ PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_snapshot_take(pleat_allocator_t *
 PLEAT_API void pleat_snapshot_destroy(pleat_snapshot_t *snapshot);
 
 /* X(name, text): what an allocator does, as PyTorch's memory history names it. */
-#define PLEAT_ACTION_LIST(X)                                                                       \
-    X(ALLOC, "alloc")                                                                              \
-    X(FREE_REQUESTED, "free_requested")                                                            \
-    X(FREE_COMPLETED, "free_completed")                                                            \
-    X(SEGMENT_ALLOC, "segment_alloc")                                                              \
-    X(SEGMENT_FREE, "segment_free")                                                                \
-    X(SEGMENT_MAP, "segment_map")                                                                  \
-    X(SEGMENT_UNMAP, "segment_unmap")                                                              \
-    X(SNAPSHOT, "snapshot")                                                                        \
+#define PLEAT_ACTION_LIST(X)            \
+    X(ALLOC, "alloc")                   \
+    X(FREE_REQUESTED, "free_requested") \
+    X(FREE_COMPLETED, "free_completed") \
+    X(SEGMENT_ALLOC, "segment_alloc")   \
+    X(SEGMENT_FREE, "segment_free")     \
+    X(SEGMENT_MAP, "segment_map")       \
+    X(SEGMENT_UNMAP, "segment_unmap")   \
+    X(SNAPSHOT, "snapshot")             \
     X(OOM, "oom")
 
 typedef enum pleat_action {
 #define PLEAT_ACTION_ENUM(name, text) PLEAT_ACTION_##name,
     PLEAT_ACTION_LIST(PLEAT_ACTION_ENUM)
 #undef PLEAT_ACTION_ENUM
-    PLEAT_ACTION_COUNT
+        PLEAT_ACTION_COUNT
 } pleat_action_t;
 
 typedef struct pleat_trace_entry {
     pleat_action_t action;
     pleat_stream_t stream;
     pleat_devptr_t address; /* of an OOM: the device's free bytes */
-    uint64_t bytes;         /* requested bytes of blocks, full size of segments, rounded of an OOM */
+    uint64_t bytes; /* requested bytes of blocks, full size of segments, rounded of an OOM */
 } pleat_trace_entry_t;
 
 /* Must not call the allocator; runs under its lock. */
@@ -192,7 +201,8 @@ PLEAT_API const char *pleat_action_name(pleat_action_t action);
 
 /**
  * Verify every invariant of the allocator (core/check.c numbers them).
- * @retval PLEAT_ERR_INVALID  one does not hold; pleat_last_error names it, the place and the values.
+ * @retval PLEAT_ERR_INVALID  one does not hold; pleat_last_error names it, the place
+ *                            and the values.
  * @retval PLEAT_ERR_OOM_HOST no host memory for the walk.
  * @par Threads any.   @par Cost O(blocks log blocks) under the lock.
  */

@@ -11,9 +11,9 @@ extern "C" {
 #endif
 
 typedef enum pleat_block_state {
-    PLEAT_BLOCK_INACTIVE,         /* free */
-    PLEAT_BLOCK_ALLOCATED,        /* handed out */
-    PLEAT_BLOCK_PENDING_FREE      /* freed, waiting for a stream that used it */
+    PLEAT_BLOCK_INACTIVE,    /* free */
+    PLEAT_BLOCK_ALLOCATED,   /* handed out */
+    PLEAT_BLOCK_PENDING_FREE /* freed, waiting for a stream that used it */
 } pleat_block_state_t;
 
 typedef struct pleat_block_info {
@@ -30,9 +30,9 @@ typedef struct pleat_segment_info {
     uint64_t active_bytes;    /* blocks handed out or waiting */
     uint64_t requested_bytes; /* asked for by the active blocks */
     pleat_stream_t stream;
-    bool is_small;            /* belongs to the small pool */
+    bool is_small; /* belongs to the small pool */
     bool is_expandable;
-    uint64_t first_block;     /* index into blocks */
+    uint64_t first_block; /* index into blocks */
     uint64_t block_count;
 } pleat_segment_info_t;
 

@@ -12,29 +12,29 @@ extern "C" {
 #endif
 
 /* X(name, text): kept for all pools together, for large pools and for small pools. */
-#define PLEAT_ARRAY_STAT_LIST(X)                                                                   \
-    X(allocation, "allocations handed out")                                                        \
-    X(segment, "segments obtained by a plain device allocation")                                   \
-    X(active, "allocations handed out, or freed and still waiting for a stream")                   \
-    X(inactive_split, "free blocks beside another block of their segment")                         \
-    X(allocated_bytes, "block bytes handed out")                                                   \
-    X(reserved_bytes, "bytes obtained from the device")                                            \
-    X(active_bytes, "block bytes handed out or waiting")                                           \
-    X(inactive_split_bytes, "bytes of inactive_split blocks")                                      \
+#define PLEAT_ARRAY_STAT_LIST(X)                                                 \
+    X(allocation, "allocations handed out")                                      \
+    X(segment, "segments obtained by a plain device allocation")                 \
+    X(active, "allocations handed out, or freed and still waiting for a stream") \
+    X(inactive_split, "free blocks beside another block of their segment")       \
+    X(allocated_bytes, "block bytes handed out")                                 \
+    X(reserved_bytes, "bytes obtained from the device")                          \
+    X(active_bytes, "block bytes handed out or waiting")                         \
+    X(inactive_split_bytes, "bytes of inactive_split blocks")                    \
     X(requested_bytes, "bytes that callers asked for, until the free is complete")
 
 /* X(name, text): kept once. */
-#define PLEAT_PLAIN_STAT_LIST(X)                                                                   \
-    X(oversize_allocations, "allocations of max_split_bytes or more")                              \
+#define PLEAT_PLAIN_STAT_LIST(X)                                      \
+    X(oversize_allocations, "allocations of max_split_bytes or more") \
     X(oversize_segments, "segments of max_split_bytes or more")
 
 /* X(name, text): plain counters; max_split_bytes is the option when the allocator was made. */
-#define PLEAT_SCALAR_STAT_LIST(X)                                                                  \
-    X(num_alloc_retries, "device allocations tried again after a flush")                           \
-    X(num_ooms, "requests that failed with out of memory")                                         \
-    X(num_sync_all_streams, "times that all waiting frees were waited for")                        \
-    X(num_device_alloc, "successful device allocations or map operations")                         \
-    X(num_device_free, "device frees or unmap operations")                                         \
+#define PLEAT_SCALAR_STAT_LIST(X)                                           \
+    X(num_alloc_retries, "device allocations tried again after a flush")    \
+    X(num_ooms, "requests that failed with out of memory")                  \
+    X(num_sync_all_streams, "times that all waiting frees were waited for") \
+    X(num_device_alloc, "successful device allocations or map operations")  \
+    X(num_device_free, "device frees or unmap operations")                  \
     X(max_split_bytes, "max_split_bytes at creation; -1: unlimited")
 
 typedef enum pleat_stat_kind {
@@ -63,7 +63,10 @@ typedef struct pleat_stats {
     PLEAT_SCALAR_STAT_LIST(PLEAT_STAT_FIELD)
 #undef PLEAT_STAT_FIELD
 } pleat_stats_t;
-#define PLEAT_STATS_INIT {.size = sizeof(pleat_stats_t)}
+#define PLEAT_STATS_INIT              \
+    {                                 \
+        .size = sizeof(pleat_stats_t) \
+    }
 
 #ifdef __cplusplus
 }

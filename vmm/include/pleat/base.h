@@ -21,7 +21,7 @@
 #if defined(__GNUC__)
 #define PLEAT_API __attribute__((visibility("default")))
 #define PLEAT_NODISCARD __attribute__((warn_unused_result))
-#define PLEAT_PRINTF(format_index, first_argument)                                                 \
+#define PLEAT_PRINTF(format_index, first_argument) \
     __attribute__((format(printf, format_index, first_argument)))
 #else
 #define PLEAT_API
@@ -34,17 +34,17 @@ extern "C" {
 #endif
 
 /* X(name, value, text). Append only: values are part of the ABI. */
-#define PLEAT_STATUS_LIST(X)                                                                       \
-    X(OK, 0, "success")                                                                            \
-    X(ERR_INVALID, -1, "invalid argument")                                                         \
-    X(ERR_OOM_DEVICE, -2, "device memory exhausted after every reclaim step")                      \
-    X(ERR_OOM_HOST, -3, "host memory exhausted for metadata")                                      \
-    X(ERR_DRIVER, -4, "driver error")                                                              \
-    X(ERR_INVALID_POINTER, -5, "invalid device pointer")                                           \
-    X(ERR_TOO_LARGE, -6, "request of 2^60 bytes or more")                                          \
-    X(ERR_NOT_READY, -7, "work on the device is not complete")                                     \
-    X(ERR_UNSUPPORTED, -8, "not supported by this device or in this mode")                         \
-    X(ERR_IO, -9, "input or output failed")                                                        \
+#define PLEAT_STATUS_LIST(X)                                                  \
+    X(OK, 0, "success")                                                       \
+    X(ERR_INVALID, -1, "invalid argument")                                    \
+    X(ERR_OOM_DEVICE, -2, "device memory exhausted after every reclaim step") \
+    X(ERR_OOM_HOST, -3, "host memory exhausted for metadata")                 \
+    X(ERR_DRIVER, -4, "driver error")                                         \
+    X(ERR_INVALID_POINTER, -5, "invalid device pointer")                      \
+    X(ERR_TOO_LARGE, -6, "request of 2^60 bytes or more")                     \
+    X(ERR_NOT_READY, -7, "work on the device is not complete")                \
+    X(ERR_UNSUPPORTED, -8, "not supported by this device or in this mode")    \
+    X(ERR_IO, -9, "input or output failed")                                   \
     X(ERR_FORMAT, -10, "malformed input")
 
 typedef enum pleat_status {

@@ -42,7 +42,10 @@ typedef struct pleat_sim_options {
     uint64_t capacity_bytes;         /* 0: PLEAT_SIM_DEFAULT_CAPACITY_BYTES */
     const pleat_cost_table_t *costs; /* copied; NULL: the H200 table */
 } pleat_sim_options_t;
-#define PLEAT_SIM_OPTIONS_INIT {.size = sizeof(pleat_sim_options_t)}
+#define PLEAT_SIM_OPTIONS_INIT              \
+    {                                       \
+        .size = sizeof(pleat_sim_options_t) \
+    }
 
 /**
  * The built-in cost table, measured on one H200 with driver 580.159.04.
@@ -108,7 +111,10 @@ typedef struct pleat_sim_usage {
     uint64_t allocated_bytes; /* their bytes */
     uint64_t events;          /* live events */
 } pleat_sim_usage_t;
-#define PLEAT_SIM_USAGE_INIT {.size = sizeof(pleat_sim_usage_t)}
+#define PLEAT_SIM_USAGE_INIT              \
+    {                                     \
+        .size = sizeof(pleat_sim_usage_t) \
+    }
 
 /**
  * Read what the device holds; @p usage_out->size must be set.

@@ -18,23 +18,23 @@ typedef struct pleat_vmm pleat_vmm_t;
 
 /* X(name, text, is_memory): the kinds of call that are counted, charged and can be made to fail.
  * is_memory marks what counts as a driver call in reports: memory comes or goes or is mapped. */
-#define PLEAT_VMM_CALL_LIST(X)                                                                     \
-    X(MEM_ALLOC, "mem_alloc", true)                                                                \
-    X(MEM_FREE, "mem_free", true)                                                                  \
-    X(MEM_INFO, "mem_info", false)                                                                 \
-    X(EVENT_CREATE, "event_create", false)                                                         \
-    X(EVENT_DESTROY, "event_destroy", false)                                                       \
-    X(EVENT_RECORD, "event_record", false)                                                         \
-    X(EVENT_QUERY, "event_query", false)                                                           \
-    X(EVENT_SYNCHRONIZE, "event_synchronize", false)                                               \
-    X(STREAM_WAIT_EVENT, "stream_wait_event", false)                                               \
+#define PLEAT_VMM_CALL_LIST(X)                       \
+    X(MEM_ALLOC, "mem_alloc", true)                  \
+    X(MEM_FREE, "mem_free", true)                    \
+    X(MEM_INFO, "mem_info", false)                   \
+    X(EVENT_CREATE, "event_create", false)           \
+    X(EVENT_DESTROY, "event_destroy", false)         \
+    X(EVENT_RECORD, "event_record", false)           \
+    X(EVENT_QUERY, "event_query", false)             \
+    X(EVENT_SYNCHRONIZE, "event_synchronize", false) \
+    X(STREAM_WAIT_EVENT, "stream_wait_event", false) \
     X(STREAM_SYNCHRONIZE, "stream_synchronize", false)
 
 typedef enum pleat_vmm_call {
 #define PLEAT_VMM_CALL_ENUM(name, text, is_memory) PLEAT_VMM_CALL_##name,
     PLEAT_VMM_CALL_LIST(PLEAT_VMM_CALL_ENUM)
 #undef PLEAT_VMM_CALL_ENUM
-    PLEAT_VMM_CALL_COUNT
+        PLEAT_VMM_CALL_COUNT
 } pleat_vmm_call_t;
 
 /*
@@ -70,7 +70,7 @@ typedef struct pleat_vmm_ops {
 } pleat_vmm_ops_t;
 
 #define PLEAT_VMM_OPS_VERSION 1u
-#define PLEAT_VMM_OPS_INIT(table_name)                                                             \
+#define PLEAT_VMM_OPS_INIT(table_name) \
     .size = sizeof(pleat_vmm_ops_t), .version = PLEAT_VMM_OPS_VERSION, .name = (table_name)
 
 /* Counters by kind of call, indexed by pleat_vmm_call_t. */
@@ -81,7 +81,10 @@ typedef struct pleat_vmm_counters {
     uint64_t time_ns[PLEAT_VMM_CALL_COUNT];  /* by the device's clock */
     uint64_t waits;                          /* times the host waited for device work */
 } pleat_vmm_counters_t;
-#define PLEAT_VMM_COUNTERS_INIT {.size = sizeof(pleat_vmm_counters_t)}
+#define PLEAT_VMM_COUNTERS_INIT              \
+    {                                        \
+        .size = sizeof(pleat_vmm_counters_t) \
+    }
 
 /**
  * Make a device from a table of operations. The device owns @p self from success on and gives it
