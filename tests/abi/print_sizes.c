@@ -1,0 +1,161 @@
+/*
+ * print_sizes: the layout of every public struct and the values of every public enum, one a line,
+ * for comparison with sizes.txt. A struct with a size field may get new fields at its end; nothing
+ * else here may change.
+ */
+#include <pleat/allocator.h>
+#include <pleat/sim.h>
+#include <pleat/vmm.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define STRUCT(type) printf("%s: %zu bytes\n", #type, sizeof(type))
+#define FIELD(type, field) printf("%s.%s: at %zu\n", #type, #field, offsetof(type, field))
+#define VALUE(constant) printf("%s: %d\n", #constant, (int)(constant))
+
+static void print_base(void)
+{
+#define PRINT_STATUS(name, value, text) VALUE(PLEAT_##name);
+    PLEAT_STATUS_LIST(PRINT_STATUS)
+}
+
+static void print_vmm(void)
+{
+#define PRINT_CALL(name, text, is_memory) VALUE(PLEAT_VMM_CALL_##name);
+    PLEAT_VMM_CALL_LIST(PRINT_CALL)
+    STRUCT(pleat_vmm_ops_t);
+    FIELD(pleat_vmm_ops_t, size);
+    FIELD(pleat_vmm_ops_t, version);
+    FIELD(pleat_vmm_ops_t, name);
+    FIELD(pleat_vmm_ops_t, destroy);
+    FIELD(pleat_vmm_ops_t, clock_ns);
+    FIELD(pleat_vmm_ops_t, wait_count);
+    FIELD(pleat_vmm_ops_t, mem_info);
+    FIELD(pleat_vmm_ops_t, mem_alloc);
+    FIELD(pleat_vmm_ops_t, mem_free);
+    FIELD(pleat_vmm_ops_t, event_create);
+    FIELD(pleat_vmm_ops_t, event_destroy);
+    FIELD(pleat_vmm_ops_t, event_record);
+    FIELD(pleat_vmm_ops_t, event_query);
+    FIELD(pleat_vmm_ops_t, event_synchronize);
+    FIELD(pleat_vmm_ops_t, stream_wait_event);
+    FIELD(pleat_vmm_ops_t, stream_synchronize);
+    STRUCT(pleat_vmm_counters_t);
+    FIELD(pleat_vmm_counters_t, size);
+    FIELD(pleat_vmm_counters_t, calls);
+    FIELD(pleat_vmm_counters_t, failures);
+    FIELD(pleat_vmm_counters_t, time_ns);
+    FIELD(pleat_vmm_counters_t, waits);
+}
+
+static void print_sim(void)
+{
+    STRUCT(pleat_cost_row_t);
+    FIELD(pleat_cost_row_t, bytes);
+    FIELD(pleat_cost_row_t, mem_alloc_ns);
+    FIELD(pleat_cost_row_t, mem_free_ns);
+    STRUCT(pleat_cost_table_t);
+    FIELD(pleat_cost_table_t, size);
+    FIELD(pleat_cost_table_t, row_count);
+    FIELD(pleat_cost_table_t, rows);
+    FIELD(pleat_cost_table_t, call_ns);
+    STRUCT(pleat_sim_options_t);
+    FIELD(pleat_sim_options_t, size);
+    FIELD(pleat_sim_options_t, capacity_bytes);
+    FIELD(pleat_sim_options_t, costs);
+    STRUCT(pleat_sim_usage_t);
+    FIELD(pleat_sim_usage_t, size);
+    FIELD(pleat_sim_usage_t, allocations);
+    FIELD(pleat_sim_usage_t, allocated_bytes);
+    FIELD(pleat_sim_usage_t, events);
+}
+
+static void print_options(void)
+{
+    STRUCT(pleat_options_t);
+    FIELD(pleat_options_t, size);
+    FIELD(pleat_options_t, roundup_power2_divisions);
+#define PRINT_OPTION(name, type, initial, smallest, largest, unit, help) \
+    FIELD(pleat_options_t, name);
+    PLEAT_OPTION_LIST(PRINT_OPTION)
+}
+
+static void print_stats(void)
+{
+    VALUE(PLEAT_STAT_ALL);
+    VALUE(PLEAT_STAT_LARGE_POOL);
+    VALUE(PLEAT_STAT_SMALL_POOL);
+    STRUCT(pleat_stat_t);
+    FIELD(pleat_stat_t, current);
+    FIELD(pleat_stat_t, peak);
+    FIELD(pleat_stat_t, allocated);
+    FIELD(pleat_stat_t, freed);
+    STRUCT(pleat_stats_t);
+    FIELD(pleat_stats_t, size);
+#define PRINT_STAT(name, text) FIELD(pleat_stats_t, name);
+    PLEAT_ARRAY_STAT_LIST(PRINT_STAT)
+    PLEAT_PLAIN_STAT_LIST(PRINT_STAT)
+    PLEAT_SCALAR_STAT_LIST(PRINT_STAT)
+}
+
+static void print_snapshot(void)
+{
+    VALUE(PLEAT_BLOCK_INACTIVE);
+    VALUE(PLEAT_BLOCK_ALLOCATED);
+    VALUE(PLEAT_BLOCK_PENDING_FREE);
+    STRUCT(pleat_block_info_t);
+    FIELD(pleat_block_info_t, address);
+    FIELD(pleat_block_info_t, bytes);
+    FIELD(pleat_block_info_t, requested_bytes);
+    FIELD(pleat_block_info_t, state);
+    STRUCT(pleat_segment_info_t);
+    FIELD(pleat_segment_info_t, address);
+    FIELD(pleat_segment_info_t, total_bytes);
+    FIELD(pleat_segment_info_t, allocated_bytes);
+    FIELD(pleat_segment_info_t, active_bytes);
+    FIELD(pleat_segment_info_t, requested_bytes);
+    FIELD(pleat_segment_info_t, stream);
+    FIELD(pleat_segment_info_t, is_small);
+    FIELD(pleat_segment_info_t, is_expandable);
+    FIELD(pleat_segment_info_t, first_block);
+    FIELD(pleat_segment_info_t, block_count);
+    STRUCT(pleat_snapshot_t);
+    FIELD(pleat_snapshot_t, segment_count);
+    FIELD(pleat_snapshot_t, block_count);
+    FIELD(pleat_snapshot_t, segments);
+    FIELD(pleat_snapshot_t, blocks);
+}
+
+static void print_allocator(void)
+{
+#define PRINT_ACTION(name, text) VALUE(PLEAT_ACTION_##name);
+    PLEAT_ACTION_LIST(PRINT_ACTION)
+    STRUCT(pleat_oom_info_t);
+    FIELD(pleat_oom_info_t, size);
+    FIELD(pleat_oom_info_t, requested_bytes);
+    FIELD(pleat_oom_info_t, attempted_bytes);
+    FIELD(pleat_oom_info_t, device_free_bytes);
+    FIELD(pleat_oom_info_t, device_total_bytes);
+    FIELD(pleat_oom_info_t, limit_bytes);
+    FIELD(pleat_oom_info_t, allocated_bytes);
+    FIELD(pleat_oom_info_t, reserved_bytes);
+    FIELD(pleat_oom_info_t, private_free_bytes);
+    FIELD(pleat_oom_info_t, stream);
+    STRUCT(pleat_trace_entry_t);
+    FIELD(pleat_trace_entry_t, action);
+    FIELD(pleat_trace_entry_t, stream);
+    FIELD(pleat_trace_entry_t, address);
+    FIELD(pleat_trace_entry_t, bytes);
+}
+
+int main(void)
+{
+    print_base();
+    print_vmm();
+    print_sim();
+    print_options();
+    print_stats();
+    print_snapshot();
+    print_allocator();
+    return 0;
+}
