@@ -34,9 +34,12 @@ find_package(Threads REQUIRED)
 add_library(pleat_build INTERFACE)
 target_compile_features(pleat_build INTERFACE c_std_17)
 target_compile_definitions(pleat_build INTERFACE _GNU_SOURCE PLEAT_CHECKS=${pleat_checks_level})
+# Internal headers are found by their name, or by folder and name: "block.h", "core/block.h".
 target_include_directories(
     pleat_build INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/vmm/include
-                          ${PROJECT_SOURCE_DIR}/core/include ${PROJECT_SOURCE_DIR}/compat/include)
+                          ${PROJECT_SOURCE_DIR}/core/include ${PROJECT_SOURCE_DIR}/compat/include
+                          ${PROJECT_SOURCE_DIR}/vmm ${PROJECT_SOURCE_DIR}/core
+                          ${PROJECT_SOURCE_DIR}/compat)
 target_compile_options(
     pleat_build INTERFACE -std=c17 -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                           -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wundef -Wformat=2
