@@ -30,9 +30,7 @@ extern "C" {
     X(large_segment_bytes, uint64_t, UINT64_C(20971520), UINT64_C(11534336), UINT64_C(1) << 44,   \
       "bytes", "segment size for requests above 1 MiB and below 10 MiB")                          \
     X(garbage_collection_threshold, double, 0.0, 0.0, 1.0, "fraction",                            \
-      "above this fraction of the limit, free the segments that lay idle longest; 0: off")        \
-    X(release_lock_on_device_alloc, bool, false, false, true, "",                                 \
-      "let other threads in while the device allocates")
+      "above this fraction of the limit, free the segments that lay idle longest; 0: off")
 
 typedef struct pleat_options {
     size_t size;                                              /* set by PLEAT_OPTIONS_INIT */

@@ -1,0 +1,294 @@
+/*
+ * allocator: the public calls: check arguments, take the lock, let the modules work, unlock.
+ */
+#include "allocator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "reclaim.h"
+#include "retire.h"
+#include "serve.h"
+
+static void allocator_lock(pleat_allocator_t *allocator)
+{
+    const int error = pthread_mutex_lock(&allocator->lock);
+    PLEAT_ASSERT(error == 0);
+    (void)error;
+}
+
+static void allocator_unlock(pleat_allocator_t *allocator)
+{
+    const int error = pthread_mutex_unlock(&allocator->lock);
+    PLEAT_ASSERT(error == 0);
+    (void)error;
+}
+
+/* Complain about a missing argument of a public call. */
+static pleat_status_t allocator_refuse_null(const char *function, const char *argument)
+{
+    pleat_error_set("%s: %s is NULL", function, argument);
+    return PLEAT_ERR_INVALID;
+}
+
+/* ---- life ---- */
+
+pleat_status_t pleat_allocator_create(const pleat_options_t *options, pleat_vmm_t *vmm,
+                                      pleat_allocator_t **allocator_out)
+{
+    if (vmm == NULL || allocator_out == NULL) {
+        return allocator_refuse_null(__func__, vmm == NULL ? "vmm" : "allocator_out");
+    }
+    pleat_options_t checked = PLEAT_OPTIONS_INIT;
+    const pleat_status_t status = pleat_options_read(options, &checked);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    pleat_allocator_t *allocator = calloc(1, sizeof(*allocator));
+    if (allocator == NULL || pthread_mutex_init(&allocator->lock, NULL) != 0) {
+        free(allocator);
+        pleat_error_set("no host memory for an allocator");
+        return PLEAT_ERR_OOM_HOST;
+    }
+    allocator->vmm = vmm;
+    allocator->backing = pleat_backing_classic();
+    allocator->options = checked;
+    allocator->stats.size = sizeof(allocator->stats);
+    allocator->stats.max_split_bytes = (int64_t)checked.max_split_bytes;
+    allocator->large_pool.kind = PLEAT_STAT_LARGE_POOL;
+    allocator->small_pool.kind = PLEAT_STAT_SMALL_POOL;
+    allocator->last_oom.size = sizeof(allocator->last_oom);
+    pleat_waiting_init(&allocator->waiting, vmm);
+    *allocator_out = allocator;
+    return PLEAT_OK;
+}
+
+/* Give the segments back, whatever their blocks do, and drop what live blocks had noted. */
+static void allocator_discard_segments(pleat_allocator_t *allocator)
+{
+    for (pleat_block_slab_t *slab = allocator->blocks.slabs; slab != NULL; slab = slab->next) {
+        for (size_t i = 0; i < PLEAT_BLOCKS_PER_SLAB; i++) {
+            pleat_block_t *block = &slab->blocks[i];
+            if (block->use == PLEAT_BLOCK_USE_UNUSED) {
+                continue;
+            }
+            pleat_waiting_drop_uses(&allocator->waiting, block);
+            if (block->left == NULL) {
+                allocator->backing->discard(allocator, block);
+            }
+        }
+    }
+}
+
+void pleat_allocator_destroy(pleat_allocator_t *allocator)
+{
+    if (allocator == NULL) {
+        return;
+    }
+    if (pleat_retire_synchronize(allocator) != PLEAT_OK) {
+        pleat_waiting_abandon(&allocator->waiting); /* the frees below wait for the device */
+    }
+    allocator_discard_segments(allocator);
+    pleat_waiting_fini(&allocator->waiting);
+    pleat_pool_fini(&allocator->large_pool);
+    pleat_pool_fini(&allocator->small_pool);
+    pleat_address_map_fini(&allocator->live);
+    pleat_block_store_fini(&allocator->blocks);
+    (void)pthread_mutex_destroy(&allocator->lock);
+    free(allocator);
+}
+
+/* ---- memory ---- */
+
+pleat_status_t pleat_alloc(pleat_allocator_t *allocator, uint64_t bytes, pleat_stream_t stream,
+                           pleat_devptr_t *ptr_out)
+{
+    if (allocator == NULL || ptr_out == NULL) {
+        return allocator_refuse_null(__func__, allocator == NULL ? "allocator" : "ptr_out");
+    }
+    if (bytes == 0) {
+        *ptr_out = 0;
+        return PLEAT_OK;
+    }
+    if (bytes >= PLEAT_REQUEST_END_BYTES) {
+        pleat_error_set("a request of %llu bytes; the largest is 2^60 - 1",
+                        (unsigned long long)bytes);
+        return PLEAT_ERR_TOO_LARGE;
+    }
+    allocator_lock(allocator);
+    const pleat_status_t status = pleat_serve(allocator, bytes, stream, ptr_out);
+    allocator_unlock(allocator);
+    return status;
+}
+
+/* The live block at exactly @p ptr; NULL and an error text if there is none. */
+static pleat_block_t *allocator_find(pleat_allocator_t *allocator, pleat_devptr_t ptr)
+{
+    pleat_block_t *block = pleat_address_map_find(&allocator->live, ptr);
+    if (block == NULL) {
+        pleat_error_set("invalid device pointer: 0x%llx; it is not the start of a live allocation",
+                        (unsigned long long)ptr);
+    }
+    return block;
+}
+
+pleat_status_t pleat_free(pleat_allocator_t *allocator, pleat_devptr_t ptr)
+{
+    if (allocator == NULL) {
+        return allocator_refuse_null(__func__, "allocator");
+    }
+    if (ptr == 0) {
+        return PLEAT_OK;
+    }
+    allocator_lock(allocator);
+    pleat_block_t *block = allocator_find(allocator, ptr);
+    const pleat_status_t status =
+        block == NULL ? PLEAT_ERR_INVALID_POINTER : pleat_retire_block(allocator, block);
+    allocator_unlock(allocator);
+    return status;
+}
+
+pleat_status_t pleat_record_stream(pleat_allocator_t *allocator, pleat_devptr_t ptr,
+                                   pleat_stream_t stream)
+{
+    if (allocator == NULL) {
+        return allocator_refuse_null(__func__, "allocator");
+    }
+    if (ptr == 0) {
+        return PLEAT_OK;
+    }
+    allocator_lock(allocator);
+    pleat_block_t *block = allocator_find(allocator, ptr);
+    pleat_status_t status = PLEAT_OK;
+    if (block == NULL) {
+        status = PLEAT_ERR_INVALID_POINTER;
+    } else if (block->stream != stream) {
+        status = pleat_waiting_note(&allocator->waiting, block, stream);
+    }
+    allocator_unlock(allocator);
+    return status;
+}
+
+pleat_status_t pleat_empty_cache(pleat_allocator_t *allocator)
+{
+    if (allocator == NULL) {
+        return allocator_refuse_null(__func__, "allocator");
+    }
+    allocator_lock(allocator);
+    const pleat_status_t status = pleat_reclaim_all(allocator);
+    allocator_unlock(allocator);
+    return status;
+}
+
+/* ---- options, counters ---- */
+
+pleat_status_t pleat_set_options(pleat_allocator_t *allocator, const pleat_options_t *options)
+{
+    if (allocator == NULL || options == NULL) {
+        return allocator_refuse_null(__func__, allocator == NULL ? "allocator" : "options");
+    }
+    allocator_lock(allocator);
+    const pleat_status_t status = pleat_options_read(options, &allocator->options);
+    allocator_unlock(allocator);
+    return status;
+}
+
+void pleat_read_options(pleat_allocator_t *allocator, pleat_options_t *options_out)
+{
+    allocator_lock(allocator);
+    pleat_options_write(&allocator->options, options_out);
+    allocator_unlock(allocator);
+}
+
+void pleat_read_stats(pleat_allocator_t *allocator, pleat_stats_t *stats_out)
+{
+    const size_t size = stats_out->size;
+    allocator_lock(allocator);
+    memcpy(stats_out, &allocator->stats,
+           size < sizeof(allocator->stats) ? size : sizeof(allocator->stats));
+    allocator_unlock(allocator);
+    stats_out->size = size;
+}
+
+const pleat_stats_t *pleat_allocator_stats(const pleat_allocator_t *allocator)
+{
+    return &allocator->stats;
+}
+
+void pleat_reset_peak_stats(pleat_allocator_t *allocator)
+{
+    allocator_lock(allocator);
+    pleat_stats_reset_peak(&allocator->stats);
+    allocator_unlock(allocator);
+}
+
+void pleat_reset_accumulated_stats(pleat_allocator_t *allocator)
+{
+    allocator_lock(allocator);
+    pleat_stats_reset_accumulated(&allocator->stats);
+    allocator_unlock(allocator);
+}
+
+void pleat_read_last_oom(pleat_allocator_t *allocator, pleat_oom_info_t *info_out)
+{
+    const size_t size = info_out->size;
+    allocator_lock(allocator);
+    memcpy(info_out, &allocator->last_oom,
+           size < sizeof(allocator->last_oom) ? size : sizeof(allocator->last_oom));
+    allocator_unlock(allocator);
+    info_out->size = size;
+}
+
+/* ---- observation ---- */
+
+void pleat_set_observer(pleat_allocator_t *allocator, pleat_observer_fn_t observer, void *context)
+{
+    allocator_lock(allocator);
+    allocator->observer = observer;
+    allocator->observer_context = context;
+    allocator_unlock(allocator);
+}
+
+const char *pleat_action_name(pleat_action_t action)
+{
+    static const char *const names[] = {
+#define ACTION_NAME(name, text) [PLEAT_ACTION_##name] = (text),
+        PLEAT_ACTION_LIST(ACTION_NAME)
+#undef ACTION_NAME
+    };
+    return (unsigned)action < PLEAT_ACTION_COUNT ? names[action] : "unknown";
+}
+
+pleat_status_t pleat_allocator_set_stream_order(pleat_allocator_t *allocator,
+                                                const pleat_stream_t *streams, size_t count)
+{
+    allocator_lock(allocator);
+    const pleat_status_t status = pleat_waiting_set_order(&allocator->waiting, streams, count);
+    allocator_unlock(allocator);
+    return status;
+}
+
+void pleat_allocator_visit_waiting(pleat_allocator_t *allocator, pleat_waiting_visit_fn_t visit,
+                                   void *context)
+{
+    allocator_lock(allocator);
+    for (size_t i = 0; i < allocator->waiting.queue_count; i++) {
+        const pleat_wait_queue_t *queue = allocator->waiting.queues[i];
+        for (const pleat_wait_t *wait = queue->first; wait != NULL; wait = wait->next) {
+            visit(context, queue->stream, wait->block->address);
+        }
+    }
+    allocator_unlock(allocator);
+}
+
+bool pleat_allocator_can_hit(pleat_allocator_t *allocator, uint64_t bytes, pleat_stream_t stream)
+{
+    if (bytes == 0 || bytes >= PLEAT_REQUEST_END_BYTES) {
+        return bytes == 0;
+    }
+    allocator_lock(allocator);
+    const pleat_request_t request = pleat_serve_request(allocator, bytes, stream);
+    const bool can_hit = pleat_serve_find(&request, &allocator->options) != NULL;
+    allocator_unlock(allocator);
+    return can_hit;
+}

@@ -1,0 +1,79 @@
+/*
+ * allocator (internal): the state that the modules of the engine share.
+ *
+ * Neighbours: serve (a request's way), retire (a free's way), reclaim (giving memory back),
+ * backing_* (the device side of a mode), check (invariants).
+ */
+#ifndef PLEAT_ALLOCATOR_INTERNAL_H
+#define PLEAT_ALLOCATOR_INTERNAL_H
+
+#include <pleat/allocator.h>
+
+#include <pthread.h>
+
+#include "address_map.h"
+#include "backing.h"
+#include "options.h"
+#include "pool.h"
+#include "size_class.h"
+#include "stats.h"
+#include "waiting.h"
+
+struct pleat_allocator {
+    pthread_mutex_t lock; /* guards everything below */
+    pleat_vmm_t *vmm;
+    const pleat_backing_ops_t *backing;
+    pleat_options_t options;
+    pleat_stats_t stats;
+    uint64_t held_bytes; /* obtained from the device; what the limit is tested with */
+    pleat_pool_t large_pool;
+    pleat_pool_t small_pool;
+    pleat_block_store_t blocks;
+    pleat_address_map_t live;
+    pleat_waiting_t waiting;
+    pleat_observer_fn_t observer;
+    void *observer_context;
+    pleat_oom_info_t last_oom;
+};
+
+/* Tell the observer, if there is one. */
+static inline void pleat_allocator_trace(const pleat_allocator_t *allocator, pleat_action_t action,
+                                         pleat_devptr_t address, uint64_t bytes,
+                                         pleat_stream_t stream)
+{
+    if (__builtin_expect(allocator->observer != NULL, 0)) {
+        const pleat_trace_entry_t entry = {
+            .action = action, .stream = stream, .address = address, .bytes = bytes};
+        allocator->observer(allocator->observer_context, &entry);
+    }
+}
+
+/*
+ * For replays: the counters in place, without the lock. The pointer stays valid and the values
+ * change with every call.
+ */
+const pleat_stats_t *pleat_allocator_stats(const pleat_allocator_t *allocator);
+
+/*
+ * For replays of a recording whose queue order is known: the waiting frees of @p streams are looked
+ * at first and in this order, those of all other streams behind them in rising order of handles.
+ * ERR_OOM_HOST: nothing changed. Takes the lock.
+ */
+PLEAT_NODISCARD pleat_status_t pleat_allocator_set_stream_order(pleat_allocator_t *allocator,
+                                                                const pleat_stream_t *streams,
+                                                                size_t count);
+
+/* Called for each free that waits; @p stream is the stream that it waits for. */
+typedef void (*pleat_waiting_visit_fn_t)(void *context, pleat_stream_t stream,
+                                         pleat_devptr_t address);
+
+/* Visit the waiting frees: queues in rising order of stream, each from front to back. A free that
+ * waits for several streams is visited once in the queue of each. Takes the lock. */
+void pleat_allocator_visit_waiting(pleat_allocator_t *allocator, pleat_waiting_visit_fn_t visit,
+                                   void *context);
+
+/* Would a free block serve a request of @p bytes on @p stream now? Changes nothing. Takes the
+ * lock. */
+bool pleat_allocator_can_hit(pleat_allocator_t *allocator, uint64_t bytes, pleat_stream_t stream);
+
+#endif

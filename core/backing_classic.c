@@ -1,0 +1,102 @@
+/*
+ * backing_classic: every segment is one plain device allocation; it goes back when all its blocks
+ * are one free block again.
+ *
+ * Source: PyTorch 2.11's default mode, decision for decision.
+ */
+#include "allocator.h"
+
+/* A free block over fresh memory, which stands in no set yet. */
+static pleat_block_t *classic_make_block(pleat_allocator_t *allocator,
+                                         const pleat_request_t *request, pleat_devptr_t address)
+{
+    pleat_block_t *block = pleat_block_store_take(&allocator->blocks);
+    block->address = address;
+    block->bytes = request->segment_bytes;
+    block->stream = request->stream;
+    block->pool = request->pool;
+    block->use = PLEAT_BLOCK_USE_FREE;
+    return block;
+}
+
+static pleat_status_t classic_grow(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                   pleat_block_t **block_out)
+{
+    const uint64_t bytes = request->segment_bytes;
+    pleat_devptr_t address = 0;
+    const pleat_status_t status = pleat_vmm_mem_alloc(allocator->vmm, bytes, &address);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    *block_out = classic_make_block(allocator, request, address);
+    allocator->held_bytes += bytes;
+    pleat_stats_t *stats = &allocator->stats;
+    pleat_stats_increase(stats->segment, request->pool->kind, 1);
+    pleat_stats_increase(stats->reserved_bytes, request->pool->kind, bytes);
+    if (bytes >= allocator->options.max_split_bytes) {
+        pleat_stat_increase(&stats->oversize_segments, 1);
+    }
+    stats->num_device_alloc += 1;
+    pleat_allocator_trace(allocator, PLEAT_ACTION_SEGMENT_ALLOC, address, bytes, request->stream);
+    return PLEAT_OK;
+}
+
+static bool classic_should_split(const pleat_allocator_t *allocator, const pleat_block_t *block,
+                                 const pleat_request_t *request)
+{
+    const uint64_t rest_bytes = block->bytes - request->bytes;
+    if (pleat_pool_is_small(block->pool)) {
+        return rest_bytes >= PLEAT_BLOCK_UNIT_BYTES;
+    }
+    return request->bytes < allocator->options.max_split_bytes &&
+           rest_bytes > PLEAT_SMALL_MAX_BYTES;
+}
+
+static bool classic_can_release(const pleat_block_t *block)
+{
+    return !pleat_block_is_split(block);
+}
+
+static pleat_status_t classic_release(pleat_allocator_t *allocator, pleat_block_t *block)
+{
+    PLEAT_ASSERT(!pleat_block_is_split(block));
+    const pleat_status_t status = pleat_vmm_mem_free(allocator->vmm, block->address);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    pleat_stats_t *stats = &allocator->stats;
+    stats->num_device_free += 1;
+    pleat_allocator_trace(allocator, PLEAT_ACTION_SEGMENT_FREE, block->address, block->bytes,
+                          block->stream);
+    PLEAT_ASSERT(allocator->held_bytes >= block->bytes);
+    allocator->held_bytes -= block->bytes;
+    pleat_stats_decrease(stats->segment, block->pool->kind, 1);
+    pleat_stats_decrease(stats->reserved_bytes, block->pool->kind, block->bytes);
+    if (block->bytes >= allocator->options.max_split_bytes) {
+        pleat_stat_decrease(&stats->oversize_segments, 1);
+    }
+    pleat_pool_take(block->pool, block);
+    pleat_block_store_give(&allocator->blocks, block);
+    return PLEAT_OK;
+}
+
+static void classic_discard(pleat_allocator_t *allocator, const pleat_block_t *head)
+{
+    /* Destruction goes on with the next segment when the device refuses one. */
+    const pleat_status_t ignored = pleat_vmm_mem_free(allocator->vmm, head->address);
+    (void)ignored;
+}
+
+const pleat_backing_ops_t *pleat_backing_classic(void)
+{
+    static const pleat_backing_ops_t ops = {
+        .name = "classic",
+        .grow_block_count = 1,
+        .grow = classic_grow,
+        .should_split = classic_should_split,
+        .can_release = classic_can_release,
+        .release = classic_release,
+        .discard = classic_discard,
+    };
+    return &ops;
+}

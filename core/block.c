@@ -1,0 +1,102 @@
+/*
+ * block: storage of block objects, splitting and merging.
+ */
+#include "block.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool pleat_block_store_reserve(pleat_block_store_t *store, size_t count)
+{
+    while (store->unused_count < count) {
+        pleat_block_slab_t *slab = calloc(1, sizeof(*slab));
+        if (slab == NULL) {
+            return false;
+        }
+        slab->next = store->slabs;
+        store->slabs = slab;
+        for (size_t i = PLEAT_BLOCKS_PER_SLAB; i-- > 0;) {
+            slab->blocks[i].child[1] = store->unused;
+            store->unused = &slab->blocks[i];
+        }
+        store->unused_count += PLEAT_BLOCKS_PER_SLAB;
+    }
+    return true;
+}
+
+pleat_block_t *pleat_block_store_take(pleat_block_store_t *store)
+{
+    pleat_block_t *block = store->unused;
+    PLEAT_ASSERT(block != NULL);
+    PLEAT_ASSERT(block->use == PLEAT_BLOCK_USE_UNUSED);
+    store->unused = block->child[1];
+    store->unused_count--;
+    store->used_count++;
+    block->child[1] = NULL;
+    return block;
+}
+
+void pleat_block_store_give(pleat_block_store_t *store, pleat_block_t *block)
+{
+    PLEAT_ASSERT(block->use != PLEAT_BLOCK_USE_UNUSED);
+    PLEAT_ASSERT(block->uses == NULL);
+    PLEAT_ASSERT(block->event_count == 0);
+    memset(block, 0, sizeof(*block));
+    block->child[1] = store->unused;
+    store->unused = block;
+    store->unused_count++;
+    store->used_count--;
+}
+
+void pleat_block_store_fini(pleat_block_store_t *store)
+{
+    while (store->slabs != NULL) {
+        pleat_block_slab_t *slab = store->slabs;
+        store->slabs = slab->next;
+        free(slab);
+    }
+    memset(store, 0, sizeof(*store));
+}
+
+void pleat_block_split(pleat_block_t *block, uint64_t low_bytes, pleat_block_t *low)
+{
+    PLEAT_ASSERT(low_bytes > 0);
+    PLEAT_ASSERT(low_bytes < block->bytes);
+    PLEAT_ASSERT(low_bytes % 512 == 0);
+    low->address = block->address;
+    low->bytes = low_bytes;
+    low->stream = block->stream;
+    low->pool = block->pool;
+    low->left = block->left;
+    low->right = block;
+    if (low->left != NULL) {
+        low->left->right = low;
+    }
+    block->left = low;
+    block->address += low_bytes;
+    block->bytes -= low_bytes;
+}
+
+uint64_t pleat_block_absorb(pleat_block_store_t *store, pleat_block_t *block, pleat_block_t *other)
+{
+    PLEAT_ASSERT(other == block->left || other == block->right);
+    PLEAT_ASSERT(other->use == PLEAT_BLOCK_USE_FREE);
+    const uint64_t absorbed_bytes = other->bytes;
+    if (other == block->left) {
+        PLEAT_ASSERT(other->address + other->bytes == block->address);
+        block->address = other->address;
+        block->left = other->left;
+        if (block->left != NULL) {
+            block->left->right = block;
+        }
+    } else {
+        PLEAT_ASSERT(block->address + block->bytes == other->address);
+        block->right = other->right;
+        if (block->right != NULL) {
+            block->right->left = block;
+        }
+    }
+    block->bytes += absorbed_bytes;
+    pleat_block_store_give(store, other);
+    return absorbed_bytes;
+}

@@ -1,0 +1,75 @@
+/*
+ * free_set: the free blocks of one pool, ordered by (stream, size, address).
+ *
+ * Each stream has its own bins, 32 a power of two of the size in units of 512 bytes, so that small
+ * sizes have a bin of their own; a bitmap finds the next bin in use. Inside a bin the blocks form
+ * a treap ordered by (size, address), which is nearly always a handful of nodes. Best fit is
+ * therefore exact (the smallest block that suffices, the lowest address among equals) at close to
+ * constant cost.
+ *
+ * Sources: the bins are those of M. Masmano et al., "TLSF: a new dynamic memory allocator for
+ * real-time systems" (ECRTS 2004), made exact; treaps: R. Seidel, C. Aragon, "Randomized search
+ * trees" (Algorithmica 16, 1996), with a hash of the address as the priority.
+ *
+ * Invariants (free_set_check): F1 a bin's bit is set exactly if its treap is not empty; F2 every
+ * block lies in the bin of its size and stream; F3 treap order and heap order hold.
+ * Guarded by the lock of the owning allocator.
+ */
+#ifndef PLEAT_FREE_SET_H
+#define PLEAT_FREE_SET_H
+
+#include "block.h"
+
+#define PLEAT_FREE_SET_BINS 1408
+#define PLEAT_FREE_SET_WORDS (PLEAT_FREE_SET_BINS / 64)
+
+typedef struct pleat_free_bins {
+    pleat_stream_t stream;
+    size_t block_count;
+    uint64_t summary; /* bit w: words[w] is not 0 */
+    uint64_t words[PLEAT_FREE_SET_WORDS];
+    pleat_block_t *roots[PLEAT_FREE_SET_BINS];
+} pleat_free_bins_t;
+
+typedef struct pleat_free_set {
+    pleat_free_bins_t **streams; /* rising by stream */
+    size_t stream_count;
+    size_t stream_capacity;
+    size_t last_index; /* where the last look-up ended */
+} pleat_free_set_t;
+
+/* Make sure that blocks of @p stream can be inserted without failing. False: no host memory,
+ * nothing changed. Constant for a stream seen before. */
+PLEAT_NODISCARD bool pleat_free_set_reserve(pleat_free_set_t *set, pleat_stream_t stream);
+
+/* Insert a block of a reserved stream. O(log blocks of about this size). */
+void pleat_free_set_insert(pleat_free_set_t *set, pleat_block_t *block);
+
+/* Remove a block that is in the set. O(log blocks of about this size). */
+void pleat_free_set_remove(pleat_free_set_t *set, pleat_block_t *block);
+
+/* First block of @p stream, in the order of the set, that has at least @p bytes; NULL: none. */
+pleat_block_t *pleat_free_set_find(pleat_free_set_t *set, pleat_stream_t stream, uint64_t bytes);
+
+/* First of all blocks, and the one behind or before a block of the set, across streams; NULL at
+ * the ends. O(log). */
+pleat_block_t *pleat_free_set_first(pleat_free_set_t *set);
+pleat_block_t *pleat_free_set_next(pleat_free_set_t *set, const pleat_block_t *block);
+pleat_block_t *pleat_free_set_previous(pleat_free_set_t *set, const pleat_block_t *block);
+
+/* Last block before the key (stream, bytes, address 0), across streams; NULL: none. */
+pleat_block_t *pleat_free_set_before(pleat_free_set_t *set, pleat_stream_t stream, uint64_t bytes);
+
+/* Is this very block in the set? O(log blocks of about this size). */
+bool pleat_free_set_contains(pleat_free_set_t *set, const pleat_block_t *block);
+
+/* Number of blocks. O(streams). */
+size_t pleat_free_set_count(const pleat_free_set_t *set);
+
+/* Verify F1-F3; on a violation the error text is set. O(blocks). */
+PLEAT_NODISCARD bool pleat_free_set_check(const pleat_free_set_t *set);
+
+/* Free the storage; the blocks are not touched. */
+void pleat_free_set_fini(pleat_free_set_t *set);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * pool: free blocks of one kind (small or large) and the rule which of them serves a request.
+ *
+ * Guarded by the lock of the owning allocator.
+ */
+#ifndef PLEAT_POOL_H
+#define PLEAT_POOL_H
+
+#include <pleat/options.h>
+#include <pleat/stats.h>
+
+#include "free_set.h"
+
+struct pleat_pool {
+    pleat_free_set_t free_blocks;
+    pleat_stat_kind_t kind; /* small or large: which row of the counters */
+    uint64_t search_count;  /* searches so far; moves only while garbage collection is on */
+};
+
+static inline bool pleat_pool_is_small(const pleat_pool_t *pool)
+{
+    return pool->kind == PLEAT_STAT_SMALL_POOL;
+}
+
+/* Searches since @p block became free: its age, for garbage collection. */
+static inline int32_t pleat_pool_age(const pleat_pool_t *pool, const pleat_block_t *block)
+{
+    return (int32_t)(uint32_t)(pool->search_count - block->age_base);
+}
+
+/* Put a free block into the set; its age starts again. */
+void pleat_pool_give(pleat_pool_t *pool, pleat_block_t *block);
+
+/* Take a block of the set out of it. */
+void pleat_pool_take(pleat_pool_t *pool, pleat_block_t *block);
+
+/*
+ * May @p block, the best fit, serve @p bytes? With a split limit, a block of that size or more
+ * serves only requests of that size or more, and only those that it hardly exceeds. Only the best
+ * fit is ever asked: PyTorch does not look at the next one.
+ */
+bool pleat_pool_may_serve(const pleat_options_t *options, const pleat_block_t *block,
+                          uint64_t bytes);
+
+void pleat_pool_fini(pleat_pool_t *pool);
+
+#endif

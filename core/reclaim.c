@@ -1,0 +1,153 @@
+/*
+ * reclaim: what goes back to the device, and in which order.
+ */
+#include "reclaim.h"
+
+#include "retire.h"
+
+/* ---- garbage collection ---- */
+
+typedef struct reclaim_ages {
+    double total;
+    uint64_t count;
+} reclaim_ages_t;
+
+static reclaim_ages_t reclaim_sum_ages(pleat_pool_t *pool)
+{
+    reclaim_ages_t ages = {0};
+    for (const pleat_block_t *block = pleat_free_set_first(&pool->free_blocks); block != NULL;
+         block = pleat_free_set_next(&pool->free_blocks, block)) {
+        if (!pleat_block_is_split(block)) {
+            ages.total += pleat_pool_age(pool, block);
+            ages.count++;
+        }
+    }
+    return ages;
+}
+
+/* One pass over the pool; it is not cut short when enough is free. */
+static pleat_status_t reclaim_garbage_pass(pleat_allocator_t *allocator, reclaim_ages_t *ages,
+                                           uint64_t *reclaimed_bytes)
+{
+    pleat_pool_t *pool = &allocator->large_pool;
+    const double average = ages->total / (double)ages->count;
+    pleat_block_t *next = NULL;
+    for (pleat_block_t *block = pleat_free_set_first(&pool->free_blocks); block != NULL;
+         block = next) {
+        next = pleat_free_set_next(&pool->free_blocks, block);
+        const int32_t age = pleat_pool_age(pool, block);
+        if (!allocator->backing->can_release(block) || (double)age < average) {
+            continue;
+        }
+        const uint64_t bytes = block->bytes;
+        const pleat_status_t status = allocator->backing->release(allocator, block);
+        if (status != PLEAT_OK) {
+            return status;
+        }
+        *reclaimed_bytes += bytes;
+        ages->total -= age;
+        ages->count--;
+    }
+    return PLEAT_OK;
+}
+
+pleat_status_t pleat_reclaim_garbage(pleat_allocator_t *allocator)
+{
+    const pleat_options_t *options = &allocator->options;
+    const uint64_t threshold_bytes =
+        (uint64_t)(options->garbage_collection_threshold * (double)options->limit_bytes);
+    if (allocator->held_bytes <= threshold_bytes) {
+        return PLEAT_OK;
+    }
+    const uint64_t target_bytes = allocator->held_bytes - threshold_bytes;
+    reclaim_ages_t ages = reclaim_sum_ages(&allocator->large_pool);
+    uint64_t reclaimed_bytes = 0;
+    bool has_progress = true;
+    while (reclaimed_bytes < target_bytes && has_progress && ages.count > 0) {
+        const uint64_t before = reclaimed_bytes;
+        const pleat_status_t status = reclaim_garbage_pass(allocator, &ages, &reclaimed_bytes);
+        if (status != PLEAT_OK) {
+            return status;
+        }
+        has_progress = reclaimed_bytes > before;
+    }
+    return PLEAT_OK;
+}
+
+/* ---- oversize blocks ---- */
+
+/* From the largest block below the key downwards, until @p wanted_bytes went back. */
+static pleat_status_t reclaim_oversize_downwards(pleat_allocator_t *allocator,
+                                                 const pleat_request_t *request,
+                                                 uint64_t wanted_bytes, bool *is_enough_out)
+{
+    pleat_free_set_t *set = &request->pool->free_blocks;
+    pleat_block_t *block = pleat_free_set_before(set, request->stream, wanted_bytes);
+    uint64_t released_bytes = 0;
+    while (block != NULL && released_bytes < wanted_bytes &&
+           block->bytes >= allocator->options.max_split_bytes && block->stream == request->stream) {
+        pleat_block_t *previous = pleat_free_set_previous(set, block);
+        if (allocator->backing->can_release(block)) {
+            const uint64_t bytes = block->bytes;
+            const pleat_status_t status = allocator->backing->release(allocator, block);
+            if (status != PLEAT_OK) {
+                return status;
+            }
+            released_bytes += bytes;
+        }
+        block = previous;
+    }
+    *is_enough_out = released_bytes >= wanted_bytes;
+    return PLEAT_OK;
+}
+
+pleat_status_t pleat_reclaim_oversize(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                      bool *is_enough_out)
+{
+    *is_enough_out = false;
+    const uint64_t max_split_bytes = allocator->options.max_split_bytes;
+    if (max_split_bytes == PLEAT_UNLIMITED) {
+        return PLEAT_OK;
+    }
+    const uint64_t wanted_bytes =
+        request->bytes > max_split_bytes ? request->bytes : max_split_bytes;
+    pleat_block_t *block =
+        pleat_free_set_find(&request->pool->free_blocks, request->stream, wanted_bytes);
+    if (block != NULL && allocator->backing->can_release(block)) {
+        const pleat_status_t status = allocator->backing->release(allocator, block);
+        *is_enough_out = status == PLEAT_OK;
+        return status;
+    }
+    return reclaim_oversize_downwards(allocator, request, wanted_bytes, is_enough_out);
+}
+
+/* ---- everything ---- */
+
+static pleat_status_t reclaim_pool(pleat_allocator_t *allocator, pleat_pool_t *pool)
+{
+    pleat_block_t *next = NULL;
+    for (pleat_block_t *block = pleat_free_set_first(&pool->free_blocks); block != NULL;
+         block = next) {
+        next = pleat_free_set_next(&pool->free_blocks, block);
+        if (!allocator->backing->can_release(block)) {
+            continue;
+        }
+        const pleat_status_t status = allocator->backing->release(allocator, block);
+        if (status != PLEAT_OK) {
+            return status;
+        }
+    }
+    return PLEAT_OK;
+}
+
+pleat_status_t pleat_reclaim_all(pleat_allocator_t *allocator)
+{
+    pleat_status_t status = pleat_retire_synchronize(allocator);
+    if (status == PLEAT_OK) {
+        status = reclaim_pool(allocator, &allocator->large_pool);
+    }
+    if (status == PLEAT_OK) {
+        status = reclaim_pool(allocator, &allocator->small_pool);
+    }
+    return status;
+}

@@ -1,0 +1,86 @@
+/*
+ * retire: free, completion, merging.
+ */
+#include "retire.h"
+
+/* Absorb a neighbour if it is free; changes the split counters' net sums. */
+static void retire_merge(pleat_allocator_t *allocator, pleat_block_t *block, pleat_block_t *other,
+                         int64_t *count_change, int64_t *bytes_change)
+{
+    if (other == NULL || other->use != PLEAT_BLOCK_USE_FREE) {
+        return;
+    }
+    pleat_pool_take(other->pool, other);
+    *count_change -= 1;
+    *bytes_change -= (int64_t)pleat_block_absorb(&allocator->blocks, block, other);
+}
+
+/*
+ * No stream uses the block any more. The split counters move once, by the net change: three
+ * partial changes would give other sums and peaks.
+ */
+static void retire_complete(void *context, pleat_block_t *block)
+{
+    pleat_allocator_t *allocator = context;
+    PLEAT_ASSERT(block->event_count == 0);
+    PLEAT_ASSERT(block->uses == NULL);
+    pleat_pool_t *pool = block->pool;
+    const uint64_t freed_bytes = block->bytes;
+    const uint64_t requested_bytes = block->requested_bytes;
+    pleat_allocator_trace(allocator, PLEAT_ACTION_FREE_COMPLETED, block->address, requested_bytes,
+                          block->stream);
+    int64_t count_change = 0;
+    int64_t bytes_change = 0;
+    retire_merge(allocator, block, block->left, &count_change, &bytes_change);
+    retire_merge(allocator, block, block->right, &count_change, &bytes_change);
+    pleat_pool_give(pool, block);
+    if (pleat_block_is_split(block)) {
+        count_change += 1;
+        bytes_change += (int64_t)block->bytes;
+    }
+    pleat_stats_t *stats = &allocator->stats;
+    pleat_stats_change(stats->inactive_split, pool->kind, count_change);
+    pleat_stats_change(stats->inactive_split_bytes, pool->kind, bytes_change);
+    pleat_stats_decrease(stats->active, pool->kind, 1);
+    pleat_stats_decrease(stats->active_bytes, pool->kind, freed_bytes);
+    pleat_stats_decrease(stats->requested_bytes, pool->kind, requested_bytes);
+}
+
+pleat_status_t pleat_retire_block(pleat_allocator_t *allocator, pleat_block_t *block)
+{
+    PLEAT_ASSERT(block->use == PLEAT_BLOCK_USE_LIVE);
+    if (block->uses != NULL) {
+        const pleat_status_t status = pleat_waiting_begin(&allocator->waiting, block);
+        if (status != PLEAT_OK) {
+            return status;
+        }
+    }
+    pleat_address_map_remove(&allocator->live, block->address);
+    pleat_stats_t *stats = &allocator->stats;
+    pleat_stats_decrease(stats->allocation, block->pool->kind, 1);
+    pleat_stats_decrease(stats->allocated_bytes, block->pool->kind, block->bytes);
+    pleat_allocator_trace(allocator, PLEAT_ACTION_FREE_REQUESTED, block->address,
+                          block->requested_bytes, block->stream);
+    if (block->bytes >= allocator->options.max_split_bytes) {
+        pleat_stat_decrease(&stats->oversize_allocations, 1);
+    }
+    block->use = PLEAT_BLOCK_USE_WAITING;
+    if (block->event_count == 0) {
+        retire_complete(allocator, block);
+    }
+    return PLEAT_OK;
+}
+
+pleat_status_t pleat_retire_poll(pleat_allocator_t *allocator)
+{
+    if (allocator->waiting.active == NULL) {
+        return PLEAT_OK;
+    }
+    return pleat_waiting_poll(&allocator->waiting, retire_complete, allocator);
+}
+
+pleat_status_t pleat_retire_synchronize(pleat_allocator_t *allocator)
+{
+    allocator->stats.num_sync_all_streams += 1;
+    return pleat_waiting_finish(&allocator->waiting, retire_complete, allocator);
+}

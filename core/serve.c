@@ -1,0 +1,208 @@
+/*
+ * serve: search, grow, reclaim, split, hand out.
+ */
+#include "serve.h"
+
+#include "reclaim.h"
+#include "retire.h"
+
+pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t requested_bytes,
+                                    pleat_stream_t stream)
+{
+    const uint64_t bytes = pleat_size_round(&allocator->options, requested_bytes);
+    return (pleat_request_t){
+        .requested_bytes = requested_bytes,
+        .bytes = bytes,
+        .segment_bytes = pleat_size_segment(&allocator->options, bytes),
+        .stream = stream,
+        .pool = pleat_size_is_small(bytes) ? &allocator->small_pool : &allocator->large_pool,
+    };
+}
+
+pleat_block_t *pleat_serve_find(const pleat_request_t *request, const pleat_options_t *options)
+{
+    pleat_block_t *block =
+        pleat_free_set_find(&request->pool->free_blocks, request->stream, request->bytes);
+    if (block == NULL || !pleat_pool_may_serve(options, block, request->bytes)) {
+        return NULL;
+    }
+    return block;
+}
+
+/* Whatever the request may need of host memory, before anything changes. */
+static pleat_status_t serve_reserve(pleat_allocator_t *allocator, const pleat_request_t *request)
+{
+    const size_t block_count = allocator->backing->grow_block_count + 1; /* one to split off */
+    if (!pleat_block_store_reserve(&allocator->blocks, block_count) ||
+        !pleat_address_map_reserve(&allocator->live) ||
+        !pleat_free_set_reserve(&request->pool->free_blocks, request->stream)) {
+        pleat_error_set("no host memory for the record of an allocation of %llu bytes",
+                        (unsigned long long)request->requested_bytes);
+        return PLEAT_ERR_OOM_HOST;
+    }
+    return PLEAT_OK;
+}
+
+/* Search the pool; a block that is found is taken out of its set. */
+static pleat_block_t *serve_search(pleat_allocator_t *allocator, const pleat_request_t *request)
+{
+    if (pleat_options_collects_garbage(&allocator->options)) {
+        request->pool->search_count++;
+    }
+    pleat_block_t *block = pleat_serve_find(request, &allocator->options);
+    if (block != NULL) {
+        pleat_pool_take(request->pool, block);
+    }
+    return block;
+}
+
+/* Ask the device, within the limit. */
+static pleat_status_t serve_grow(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                 pleat_block_t **block_out)
+{
+    uint64_t wanted_bytes = 0;
+    if (pleat_options_has_limit(&allocator->options) &&
+        (!pleat_add_checked(allocator->held_bytes, request->segment_bytes, &wanted_bytes) ||
+         wanted_bytes > allocator->options.limit_bytes)) {
+        return PLEAT_ERR_OOM_DEVICE;
+    }
+    return allocator->backing->grow(allocator, request, block_out);
+}
+
+/* No free block fits: ask the device, and give back cached memory until it has some. */
+static pleat_status_t serve_miss(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                 pleat_block_t **block_out)
+{
+    if (pleat_options_collects_garbage(&allocator->options)) {
+        const pleat_status_t status = pleat_reclaim_garbage(allocator);
+        if (status != PLEAT_OK) {
+            return status;
+        }
+    }
+    pleat_status_t status = serve_grow(allocator, request, block_out);
+    if (status != PLEAT_ERR_OOM_DEVICE) {
+        return status;
+    }
+    bool is_enough = false;
+    status = pleat_reclaim_oversize(allocator, request, &is_enough);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    if (is_enough) {
+        status = serve_grow(allocator, request, block_out);
+        if (status != PLEAT_ERR_OOM_DEVICE) {
+            return status;
+        }
+    }
+    status = pleat_reclaim_all(allocator);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    allocator->stats.num_alloc_retries += 1; /* counted whether or not the attempt succeeds */
+    return serve_grow(allocator, request, block_out);
+}
+
+static void serve_report_oom(pleat_allocator_t *allocator, const pleat_request_t *request)
+{
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    if (pleat_vmm_mem_info(allocator->vmm, &free_bytes, &total_bytes) != PLEAT_OK) {
+        free_bytes = 0; /* the report goes out without them */
+        total_bytes = 0;
+    }
+    pleat_allocator_trace(allocator, PLEAT_ACTION_OOM, free_bytes, request->bytes, request->stream);
+    allocator->stats.num_ooms += 1;
+    allocator->last_oom = (pleat_oom_info_t){
+        .size = sizeof(pleat_oom_info_t),
+        .requested_bytes = request->requested_bytes,
+        .attempted_bytes = request->segment_bytes,
+        .device_free_bytes = free_bytes,
+        .device_total_bytes = total_bytes,
+        .limit_bytes = allocator->options.limit_bytes,
+        .allocated_bytes = (uint64_t)allocator->stats.allocated_bytes[PLEAT_STAT_ALL].current,
+        .reserved_bytes = (uint64_t)allocator->stats.reserved_bytes[PLEAT_STAT_ALL].current,
+        .private_free_bytes = 0,
+        .stream = request->stream,
+    };
+    pleat_error_set("out of device memory: %llu bytes were requested, %llu asked of the device, "
+                    "which has %llu of %llu free; %llu are allocated, %llu reserved",
+                    (unsigned long long)request->requested_bytes,
+                    (unsigned long long)request->segment_bytes, (unsigned long long)free_bytes,
+                    (unsigned long long)total_bytes,
+                    (unsigned long long)allocator->last_oom.allocated_bytes,
+                    (unsigned long long)allocator->last_oom.reserved_bytes);
+}
+
+/* Cut off what the request does not need, and count what becomes of the rest. */
+static pleat_block_t *serve_split(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                  pleat_block_t *block)
+{
+    const pleat_stat_kind_t kind = request->pool->kind;
+    const bool was_split = pleat_block_is_split(block);
+    pleat_stats_t *stats = &allocator->stats;
+    if (allocator->backing->should_split(allocator, block, request)) {
+        pleat_block_t *rest = block;
+        block = pleat_block_store_take(&allocator->blocks);
+        pleat_block_split(rest, request->bytes, block);
+        pleat_pool_give(request->pool, rest);
+        if (was_split) {
+            pleat_stats_decrease(stats->inactive_split_bytes, kind, block->bytes);
+        } else {
+            pleat_stats_increase(stats->inactive_split_bytes, kind, rest->bytes);
+            pleat_stats_increase(stats->inactive_split, kind, 1);
+        }
+    } else if (was_split) {
+        pleat_stats_decrease(stats->inactive_split_bytes, kind, block->bytes);
+        pleat_stats_decrease(stats->inactive_split, kind, 1);
+    }
+    return block;
+}
+
+static void serve_hand_out(pleat_allocator_t *allocator, const pleat_request_t *request,
+                           pleat_block_t *block)
+{
+    const pleat_stat_kind_t kind = request->pool->kind;
+    PLEAT_ASSERT(block->bytes >= request->bytes);
+    PLEAT_ASSERT(block->stream == request->stream);
+    block->use = PLEAT_BLOCK_USE_LIVE;
+    block->requested_bytes = request->requested_bytes;
+    pleat_address_map_insert(&allocator->live, block);
+    pleat_allocator_trace(allocator, PLEAT_ACTION_ALLOC, block->address, request->requested_bytes,
+                          block->stream);
+    pleat_stats_t *stats = &allocator->stats;
+    pleat_stats_increase(stats->allocation, kind, 1);
+    pleat_stats_increase(stats->allocated_bytes, kind, block->bytes);
+    pleat_stats_increase(stats->active, kind, 1);
+    pleat_stats_increase(stats->active_bytes, kind, block->bytes);
+    pleat_stats_increase(stats->requested_bytes, kind, request->requested_bytes);
+    if (block->bytes >= allocator->options.max_split_bytes) {
+        pleat_stat_increase(&stats->oversize_allocations, 1);
+    }
+}
+
+pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_bytes,
+                           pleat_stream_t stream, pleat_devptr_t *ptr_out)
+{
+    const pleat_request_t request = pleat_serve_request(allocator, requested_bytes, stream);
+    pleat_status_t status = serve_reserve(allocator, &request);
+    if (status == PLEAT_OK) {
+        status = pleat_retire_poll(allocator);
+    }
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    pleat_block_t *block = serve_search(allocator, &request);
+    if (block == NULL) {
+        status = serve_miss(allocator, &request, &block);
+        if (status == PLEAT_ERR_OOM_DEVICE) {
+            serve_report_oom(allocator, &request);
+        }
+        if (status != PLEAT_OK) {
+            return status;
+        }
+    }
+    block = serve_split(allocator, &request, block);
+    serve_hand_out(allocator, &request, block);
+    *ptr_out = block->address;
+    return PLEAT_OK;
+}

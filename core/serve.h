@@ -1,0 +1,23 @@
+/*
+ * serve: the way of a request: search the pool; ask the device; give cached memory back step by
+ * step and ask again; split what was found and hand it out.
+ *
+ * Source: PyTorch 2.11's allocator, decision for decision. Called under the allocator's lock.
+ */
+#ifndef PLEAT_SERVE_H
+#define PLEAT_SERVE_H
+
+#include "allocator.h"
+
+/* Fill in a request: rounded size, pool, segment size. @p requested_bytes in [1, 2^60). */
+pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t requested_bytes,
+                                    pleat_stream_t stream);
+
+/* The free block that would serve @p request, NULL if none; it stays in its set. */
+pleat_block_t *pleat_serve_find(const pleat_request_t *request, const pleat_options_t *options);
+
+/* Serve a request; the status is that of pleat_alloc. */
+PLEAT_NODISCARD pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_bytes,
+                                           pleat_stream_t stream, pleat_devptr_t *ptr_out);
+
+#endif
