@@ -275,7 +275,8 @@ void pleat_allocator_visit_waiting(pleat_allocator_t *allocator, pleat_waiting_v
     for (size_t i = 0; i < allocator->waiting.queue_count; i++) {
         const pleat_wait_queue_t *queue = allocator->waiting.queues[i];
         for (const pleat_wait_t *wait = queue->first; wait != NULL; wait = wait->next) {
-            visit(context, queue->stream, wait->block->address);
+            const bool is_ready = pleat_vmm_event_query(allocator->vmm, wait->event) == PLEAT_OK;
+            visit(context, queue->stream, wait->block->address, is_ready);
         }
     }
     allocator_unlock(allocator);

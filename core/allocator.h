@@ -63,12 +63,13 @@ PLEAT_NODISCARD pleat_status_t pleat_allocator_set_stream_order(pleat_allocator_
                                                                 const pleat_stream_t *streams,
                                                                 size_t count);
 
-/* Called for each free that waits; @p stream is the stream that it waits for. */
+/* Called for each free that waits: for @p stream, whose work up to the free is over or not. */
 typedef void (*pleat_waiting_visit_fn_t)(void *context, pleat_stream_t stream,
-                                         pleat_devptr_t address);
+                                         pleat_devptr_t address, bool is_ready);
 
 /* Visit the waiting frees: queues in rising order of stream, each from front to back. A free that
- * waits for several streams is visited once in the queue of each. Takes the lock. */
+ * waits for several streams is visited once in the queue of each. Takes the lock; one event query
+ * a visit. */
 void pleat_allocator_visit_waiting(pleat_allocator_t *allocator, pleat_waiting_visit_fn_t visit,
                                    void *context);
 

@@ -2,6 +2,10 @@
 
 set(pleat_map ${PROJECT_SOURCE_DIR}/core/cmake/pleat.map)
 target_link_options(pleat PRIVATE LINKER:--version-script=${pleat_map})
+if(NOT PLEAT_SANITIZE AND NOT PLEAT_FUZZ)
+    # Sanitizers leave their own names to the program.
+    target_link_options(pleat PRIVATE LINKER:-z,defs)
+endif()
 set_target_properties(pleat PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
                       LINK_DEPENDS ${pleat_map} LINKER_LANGUAGE C
                       VERIFY_INTERFACE_HEADER_SETS ON)
