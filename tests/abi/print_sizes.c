@@ -4,6 +4,7 @@
  * else here may change.
  */
 #include <pleat/allocator.h>
+#include <pleat/conf.h>
 #include <pleat/sim.h>
 #include <pleat/vmm.h>
 #include <stddef.h>
@@ -148,6 +149,56 @@ static void print_allocator(void)
     FIELD(pleat_trace_entry_t, bytes);
 }
 
+static void print_conf(void)
+{
+#define PRINT_KEY(name, key, second, value, parser, type, bounds, initial, smallest, largest, \
+                  words, in_effect, help)                                                     \
+    VALUE(PLEAT_CONF_##name);
+    PLEAT_CONF_KEY_LIST(PRINT_KEY)
+#define PRINT_SOURCE(name, text) VALUE(PLEAT_CONF_SOURCE_##name);
+    PLEAT_CONF_SOURCE_LIST(PRINT_SOURCE)
+    VALUE(PLEAT_CONF_STRICT);
+    VALUE(PLEAT_CONF_TORCH);
+    VALUE(PLEAT_CONF_BOOL);
+    VALUE(PLEAT_CONF_BYTES);
+    VALUE(PLEAT_CONF_MEGABYTES);
+    VALUE(PLEAT_CONF_COUNT);
+    VALUE(PLEAT_CONF_REAL);
+    VALUE(PLEAT_CONF_WORD);
+    VALUE(PLEAT_CONF_DIVISIONS);
+    STRUCT(pleat_conf_setting_t);
+    FIELD(pleat_conf_setting_t, number);
+    FIELD(pleat_conf_setting_t, real);
+    FIELD(pleat_conf_setting_t, source);
+    STRUCT(pleat_conf_t);
+    FIELD(pleat_conf_t, size);
+    FIELD(pleat_conf_t, has_limit);
+    FIELD(pleat_conf_t, roundup_power2_divisions);
+    FIELD(pleat_conf_t, settings);
+    STRUCT(pleat_conf_report_t);
+    FIELD(pleat_conf_report_t, size);
+    FIELD(pleat_conf_report_t, status);
+    FIELD(pleat_conf_report_t, source);
+    FIELD(pleat_conf_report_t, column);
+    FIELD(pleat_conf_report_t, python_class);
+    FIELD(pleat_conf_report_t, message);
+    FIELD(pleat_conf_report_t, warning_count);
+    FIELD(pleat_conf_report_t, warnings);
+    STRUCT(pleat_conf_description_t);
+    FIELD(pleat_conf_description_t, size);
+    FIELD(pleat_conf_description_t, key);
+    FIELD(pleat_conf_description_t, second_key);
+    FIELD(pleat_conf_description_t, value_name);
+    FIELD(pleat_conf_description_t, source);
+    FIELD(pleat_conf_description_t, help);
+    FIELD(pleat_conf_description_t, type);
+    FIELD(pleat_conf_description_t, is_default);
+    FIELD(pleat_conf_description_t, in_effect);
+    FIELD(pleat_conf_description_t, value);
+    FIELD(pleat_conf_description_t, default_value);
+    FIELD(pleat_conf_description_t, allowed);
+}
+
 int main(void)
 {
     print_base();
@@ -157,5 +208,6 @@ int main(void)
     print_stats();
     print_snapshot();
     print_allocator();
+    print_conf();
     return 0;
 }
