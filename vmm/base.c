@@ -19,8 +19,8 @@ static _Thread_local char thread_error[ERROR_BYTES];
 const char *pleat_status_text(pleat_status_t status)
 {
     switch (status) {
-#define STATUS_CASE(name, value, text)                                                             \
-    case PLEAT_##name:                                                                             \
+#define STATUS_CASE(name, value, text) \
+    case PLEAT_##name:                 \
         return text;
         PLEAT_STATUS_LIST(STATUS_CASE)
 #undef STATUS_CASE

@@ -7,7 +7,8 @@
  * Work on a stream comes in two forms. pleat_sim_launch queues work of a known duration: it starts
  * when the stream's earlier work ends (or now) and is complete when the logical clock has passed
  * its end. pleat_sim_set_busy makes the stream unfinished until pleat_sim_set_done, or until the
- * host waits for it.
+ * host waits for it. Finishing a stream, by either, moves the clock to the end of its launched work
+ * and finishes what it waits for on other streams.
  */
 #ifndef PLEAT_SIM_H
 #define PLEAT_SIM_H
@@ -19,6 +20,7 @@ extern "C" {
 #endif
 
 #define PLEAT_SIM_DEFAULT_CAPACITY_BYTES UINT64_C(150109880320) /* an H200 */
+#define PLEAT_SIM_MAX_CAPACITY_BYTES (UINT64_C(1) << 46)
 
 /* One row of measured costs; costs between rows are linear in the size, outside they are those of
  * the first or last row. */
@@ -58,7 +60,8 @@ PLEAT_API const pleat_cost_table_t *pleat_cost_table_h200(void);
  *
  * @param options       NULL for all defaults.
  * @param[out] vmm_out  destroyed by pleat_vmm_destroy; untouched on failure.
- * @retval PLEAT_ERR_INVALID   a cost table whose rows do not rise.
+ * @retval PLEAT_ERR_INVALID   a cost table whose rows do not rise, or a capacity above
+ *                             PLEAT_SIM_MAX_CAPACITY_BYTES.
  * @retval PLEAT_ERR_OOM_HOST  no host memory.
  * @par Threads any.   @par Cost a few host allocations.
  */

@@ -46,7 +46,8 @@ typedef enum pleat_vmm_call {
  *   event_query   OK when the recorded work is complete, ERR_NOT_READY when not; an event that was
  *                 never recorded is complete
  *   clock_ns      the device's clock: logical in sim, monotonic host time on a GPU
- *   wait_count    how often a call made the host wait for unfinished device work so far
+ *   wait_count    how often a call made the host wait for the device so far: every mem_free, which
+ *                 synchronises whether or not there is work, and waits for unfinished work
  * Optional operations are named ext_* and may be NULL; a group is all set or all NULL. New
  * operations are appended and covered by `size`.
  */

@@ -1,0 +1,333 @@
+/*
+ * vmm: the only caller of a device's operations table (pleat/vmm.h). Each call is checked, counted,
+ * timed by the device's own clock and forwarded; backends (sim, scripted, CUDA) see only arguments
+ * that passed.
+ *
+ * What is refused here never reaches the device and is not counted. Outputs go through a local, so
+ * that they stay untouched on failure whatever a backend does.
+ * No lock: one thread at a time for a device, which the owner of the device sees to.
+ */
+#include "vmm.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* X(operation): what every table must have. Optional groups (ext_*) get a list each beside this. */
+#define REQUIRED_OPS(X)  \
+    X(destroy)           \
+    X(clock_ns)          \
+    X(wait_count)        \
+    X(mem_info)          \
+    X(mem_alloc)         \
+    X(mem_free)          \
+    X(event_create)      \
+    X(event_destroy)     \
+    X(event_record)      \
+    X(event_query)       \
+    X(event_synchronize) \
+    X(stream_wait_event) \
+    X(stream_synchronize)
+
+struct pleat_vmm {
+    pleat_vmm_ops_t ops; /* operations that the caller's table lacks are NULL */
+    void *self;
+    uint64_t calls[PLEAT_VMM_CALL_COUNT];
+    uint64_t failures[PLEAT_VMM_CALL_COUNT];
+    uint64_t time_ns[PLEAT_VMM_CALL_COUNT];
+};
+
+/* Name of the first required operation that is NULL; NULL when all are there. */
+static const char *vmm_missing_op(const pleat_vmm_ops_t *ops)
+{
+#define CHECK_OP(operation)       \
+    if (ops->operation == NULL) { \
+        return #operation;        \
+    }
+    REQUIRED_OPS(CHECK_OP)
+#undef CHECK_OP
+    return NULL;
+}
+
+static pleat_status_t vmm_copy_ops(const pleat_vmm_ops_t *ops, pleat_vmm_ops_t *copy_out)
+{
+    /* A table from an older build is shorter; what it lacks stays NULL. */
+    pleat_vmm_ops_t copy = {.size = sizeof copy};
+    if (ops->size < offsetof(pleat_vmm_ops_t, destroy)) {
+        pleat_error_set("operations table: size is %zu, at least %zu needed (set it with "
+                        "PLEAT_VMM_OPS_INIT)",
+                        ops->size, offsetof(pleat_vmm_ops_t, destroy));
+        return PLEAT_ERR_INVALID;
+    }
+    memcpy(&copy, ops, ops->size < sizeof copy ? ops->size : sizeof copy);
+    copy.size = sizeof copy;
+    if (copy.version != PLEAT_VMM_OPS_VERSION) {
+        pleat_error_set("operations table: version is %" PRIu32 ", this library knows version %u",
+                        copy.version, PLEAT_VMM_OPS_VERSION);
+        return PLEAT_ERR_INVALID;
+    }
+    if (copy.name == NULL) {
+        pleat_error_set("operations table: it has no name");
+        return PLEAT_ERR_INVALID;
+    }
+    const char *missing = vmm_missing_op(&copy);
+    if (missing != NULL) {
+        pleat_error_set("operations table '%s': required operation %s is missing", copy.name,
+                        missing);
+        return PLEAT_ERR_INVALID;
+    }
+    *copy_out = copy;
+    return PLEAT_OK;
+}
+
+pleat_status_t pleat_vmm_create(const pleat_vmm_ops_t *ops, void *self, pleat_vmm_t **vmm_out)
+{
+    if (ops == NULL || vmm_out == NULL) {
+        pleat_error_set("vmm_create: %s is NULL", ops == NULL ? "ops" : "vmm_out");
+        return PLEAT_ERR_INVALID;
+    }
+    pleat_vmm_ops_t copy;
+    const pleat_status_t status = vmm_copy_ops(ops, &copy);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    pleat_vmm_t *vmm = calloc(1, sizeof *vmm);
+    if (vmm == NULL) {
+        pleat_error_set("vmm_create: no host memory for a device record of %zu bytes", sizeof *vmm);
+        return PLEAT_ERR_OOM_HOST;
+    }
+    vmm->ops = copy;
+    vmm->self = self;
+    *vmm_out = vmm;
+    return PLEAT_OK;
+}
+
+void pleat_vmm_destroy(pleat_vmm_t *vmm)
+{
+    if (vmm != NULL) {
+        vmm->ops.destroy(vmm->self);
+        free(vmm);
+    }
+}
+
+void *pleat_vmm_self(const pleat_vmm_t *vmm)
+{
+    return vmm == NULL ? NULL : vmm->self;
+}
+
+const char *pleat_vmm_name(const pleat_vmm_t *vmm)
+{
+    return vmm == NULL ? "none" : vmm->ops.name;
+}
+
+uint64_t pleat_vmm_clock_ns(pleat_vmm_t *vmm)
+{
+    return vmm == NULL ? 0 : vmm->ops.clock_ns(vmm->self);
+}
+
+bool pleat_vmm_is_driven_by(const pleat_vmm_t *vmm, void (*destroy)(void *self))
+{
+    return vmm != NULL && vmm->ops.destroy == destroy;
+}
+
+static const struct {
+    const char *name;
+    bool is_memory;
+} call_kinds[PLEAT_VMM_CALL_COUNT] = {
+#define CALL_KIND(name, text, is_memory) [PLEAT_VMM_CALL_##name] = {(text), (is_memory)},
+    PLEAT_VMM_CALL_LIST(CALL_KIND)
+#undef CALL_KIND
+};
+
+static bool call_is_known(pleat_vmm_call_t call)
+{
+    return (unsigned)call < (unsigned)PLEAT_VMM_CALL_COUNT;
+}
+
+const char *pleat_vmm_call_name(pleat_vmm_call_t call)
+{
+    return call_is_known(call) ? call_kinds[call].name : "unknown call";
+}
+
+bool pleat_vmm_call_is_memory(pleat_vmm_call_t call)
+{
+    return call_is_known(call) && call_kinds[call].is_memory;
+}
+
+void pleat_vmm_read_counters(pleat_vmm_t *vmm, pleat_vmm_counters_t *counters_out)
+{
+    if (vmm == NULL || counters_out == NULL || counters_out->size < sizeof counters_out->size) {
+        return;
+    }
+    pleat_vmm_counters_t counters = PLEAT_VMM_COUNTERS_INIT;
+    memcpy(counters.calls, vmm->calls, sizeof counters.calls);
+    memcpy(counters.failures, vmm->failures, sizeof counters.failures);
+    memcpy(counters.time_ns, vmm->time_ns, sizeof counters.time_ns);
+    counters.waits = vmm->ops.wait_count(vmm->self);
+    /* The caller's size stays, so that the same struct can be read into again. */
+    counters.size = counters_out->size;
+    memcpy(counters_out, &counters,
+           counters.size < sizeof counters ? counters.size : sizeof counters);
+}
+
+/* Begin of a call: counts it and returns the time. */
+static inline uint64_t vmm_begin(pleat_vmm_t *vmm, pleat_vmm_call_t call)
+{
+    vmm->calls[call]++;
+    return vmm->ops.clock_ns(vmm->self);
+}
+
+static inline pleat_status_t vmm_end(pleat_vmm_t *vmm, pleat_vmm_call_t call, uint64_t begin_ns,
+                                     pleat_status_t status)
+{
+    const uint64_t end_ns = vmm->ops.clock_ns(vmm->self);
+    PLEAT_ASSERT(end_ns >= begin_ns);
+    vmm->time_ns[call] += end_ns - begin_ns;
+    if (status != PLEAT_OK &&
+        !(status == PLEAT_ERR_NOT_READY && call == PLEAT_VMM_CALL_EVENT_QUERY)) {
+        vmm->failures[call]++;
+    }
+    return status;
+}
+
+/* Kept out of line, so that the checks of the hot calls are one compare and a branch each. */
+static pleat_status_t __attribute__((noinline, cold))
+vmm_refuse(pleat_vmm_call_t call, const char *what)
+{
+    pleat_error_set("%s: %s", pleat_vmm_call_name(call), what);
+    return PLEAT_ERR_INVALID;
+}
+
+pleat_status_t pleat_vmm_mem_info(pleat_vmm_t *vmm, uint64_t *free_bytes_out,
+                                  uint64_t *total_bytes_out)
+{
+    const pleat_vmm_call_t call = PLEAT_VMM_CALL_MEM_INFO;
+    if (vmm == NULL) {
+        return vmm_refuse(call, "the device is NULL");
+    }
+    if (free_bytes_out == NULL || total_bytes_out == NULL) {
+        return vmm_refuse(call, free_bytes_out == NULL ? "free_bytes_out is NULL"
+                                                       : "total_bytes_out is NULL");
+    }
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    const uint64_t begin_ns = vmm_begin(vmm, call);
+    const pleat_status_t status =
+        vmm_end(vmm, call, begin_ns, vmm->ops.mem_info(vmm->self, &free_bytes, &total_bytes));
+    if (status == PLEAT_OK) {
+        *free_bytes_out = free_bytes;
+        *total_bytes_out = total_bytes;
+    }
+    return status;
+}
+
+pleat_status_t pleat_vmm_mem_alloc(pleat_vmm_t *vmm, uint64_t bytes, pleat_devptr_t *ptr_out)
+{
+    const pleat_vmm_call_t call = PLEAT_VMM_CALL_MEM_ALLOC;
+    if (vmm == NULL) {
+        return vmm_refuse(call, "the device is NULL");
+    }
+    if (ptr_out == NULL) {
+        return vmm_refuse(call, "ptr_out is NULL");
+    }
+    if (bytes == 0) {
+        return vmm_refuse(call, "0 bytes asked for; at least 1 is needed");
+    }
+    pleat_devptr_t ptr = 0;
+    const uint64_t begin_ns = vmm_begin(vmm, call);
+    const pleat_status_t status =
+        vmm_end(vmm, call, begin_ns, vmm->ops.mem_alloc(vmm->self, bytes, &ptr));
+    if (status == PLEAT_OK) {
+        PLEAT_ASSERT(ptr != 0);
+        *ptr_out = ptr;
+    }
+    return status;
+}
+
+pleat_status_t pleat_vmm_mem_free(pleat_vmm_t *vmm, pleat_devptr_t ptr)
+{
+    const pleat_vmm_call_t call = PLEAT_VMM_CALL_MEM_FREE;
+    if (vmm == NULL) {
+        return vmm_refuse(call, "the device is NULL");
+    }
+    if (ptr == 0) {
+        (void)vmm_refuse(call, "the address is 0");
+        return PLEAT_ERR_INVALID_POINTER;
+    }
+    const uint64_t begin_ns = vmm_begin(vmm, call);
+    return vmm_end(vmm, call, begin_ns, vmm->ops.mem_free(vmm->self, ptr));
+}
+
+pleat_status_t pleat_vmm_event_create(pleat_vmm_t *vmm, pleat_event_t *event_out)
+{
+    const pleat_vmm_call_t call = PLEAT_VMM_CALL_EVENT_CREATE;
+    if (vmm == NULL) {
+        return vmm_refuse(call, "the device is NULL");
+    }
+    if (event_out == NULL) {
+        return vmm_refuse(call, "event_out is NULL");
+    }
+    pleat_event_t event = 0;
+    const uint64_t begin_ns = vmm_begin(vmm, call);
+    const pleat_status_t status =
+        vmm_end(vmm, call, begin_ns, vmm->ops.event_create(vmm->self, &event));
+    if (status == PLEAT_OK) {
+        PLEAT_ASSERT(event != 0);
+        *event_out = event;
+    }
+    return status;
+}
+
+/* Is there something wrong with the arguments that every call on an event has? */
+static inline const char *vmm_event_fault(const pleat_vmm_t *vmm, pleat_event_t event)
+{
+    if (vmm == NULL) {
+        return "the device is NULL";
+    }
+    return event == 0 ? "the event is 0" : NULL;
+}
+
+/* A call on one event and nothing else. */
+#define EVENT_CALL(kind, operation)                                  \
+    const char *fault = vmm_event_fault(vmm, event);                 \
+    if (fault != NULL) {                                             \
+        return vmm_refuse(PLEAT_VMM_CALL_##kind, fault);             \
+    }                                                                \
+    const uint64_t begin_ns = vmm_begin(vmm, PLEAT_VMM_CALL_##kind); \
+    return vmm_end(vmm, PLEAT_VMM_CALL_##kind, begin_ns, (operation))
+
+pleat_status_t pleat_vmm_event_destroy(pleat_vmm_t *vmm, pleat_event_t event)
+{
+    EVENT_CALL(EVENT_DESTROY, vmm->ops.event_destroy(vmm->self, event));
+}
+
+pleat_status_t pleat_vmm_event_record(pleat_vmm_t *vmm, pleat_event_t event, pleat_stream_t stream)
+{
+    EVENT_CALL(EVENT_RECORD, vmm->ops.event_record(vmm->self, event, stream));
+}
+
+pleat_status_t pleat_vmm_event_query(pleat_vmm_t *vmm, pleat_event_t event)
+{
+    EVENT_CALL(EVENT_QUERY, vmm->ops.event_query(vmm->self, event));
+}
+
+pleat_status_t pleat_vmm_event_synchronize(pleat_vmm_t *vmm, pleat_event_t event)
+{
+    EVENT_CALL(EVENT_SYNCHRONIZE, vmm->ops.event_synchronize(vmm->self, event));
+}
+
+pleat_status_t pleat_vmm_stream_wait_event(pleat_vmm_t *vmm, pleat_stream_t stream,
+                                           pleat_event_t event)
+{
+    EVENT_CALL(STREAM_WAIT_EVENT, vmm->ops.stream_wait_event(vmm->self, stream, event));
+}
+
+pleat_status_t pleat_vmm_stream_synchronize(pleat_vmm_t *vmm, pleat_stream_t stream)
+{
+    const pleat_vmm_call_t call = PLEAT_VMM_CALL_STREAM_SYNCHRONIZE;
+    if (vmm == NULL) {
+        return vmm_refuse(call, "the device is NULL");
+    }
+    const uint64_t begin_ns = vmm_begin(vmm, call);
+    return vmm_end(vmm, call, begin_ns, vmm->ops.stream_synchronize(vmm->self, stream));
+}
