@@ -1,0 +1,91 @@
+/*
+ * program: the data that the calls of a trace are kept in; program_reader fills it. See program.h.
+ */
+#include "program.h"
+
+#include "../../vmm/base.h"
+#include "program_reader.h"
+
+#include <stdlib.h>
+
+void pleat_program_destroy(pleat_program_t *program)
+{
+    if (program == NULL) {
+        return;
+    }
+    free(program->calls);
+    free(program->streams);
+    free(program->handles);
+    free(program->runs);
+    free(program);
+}
+
+pleat_status_t pleat_program_create(const pleat_trace_t *trace, const pleat_options_t *options,
+                                    uint64_t device_bytes, pleat_program_t **program_out)
+{
+    if (trace->event_count >= UINT32_MAX) {
+        pleat_error_set("the trace has %llu events; at most 2^32 - 2 can be read as calls",
+                        (unsigned long long)trace->event_count);
+        return PLEAT_ERR_INVALID;
+    }
+    pleat_program_t *program = calloc(1, sizeof(*program));
+    if (program == NULL) {
+        pleat_error_set("no host memory for the calls of a trace");
+        return PLEAT_ERR_OOM_HOST;
+    }
+    const pleat_status_t status = pleat_program_read(program, trace, options, device_bytes);
+    if (status != PLEAT_OK) {
+        pleat_program_destroy(program);
+        return status;
+    }
+    *program_out = program;
+    return PLEAT_OK;
+}
+
+bool pleat_program_is_checkable(const pleat_program_t *program, pleat_program_note_t *note_out)
+{
+    static const bool is_blocking[PLEAT_PROGRAM_NOTE_COUNT] = {
+#define PLEAT_PROGRAM_NOTE_BLOCKING(name, is_blocking, text) is_blocking,
+        PLEAT_PROGRAM_NOTE_LIST(PLEAT_PROGRAM_NOTE_BLOCKING)
+#undef PLEAT_PROGRAM_NOTE_BLOCKING
+    };
+    for (unsigned note = 0; note < PLEAT_PROGRAM_NOTE_COUNT; note++) {
+        if (is_blocking[note] && program->notes[note].count > 0) {
+            if (note_out != NULL) {
+                *note_out = (pleat_program_note_t)note;
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *pleat_program_call_text(pleat_program_call_kind_t kind)
+{
+    static const char *const texts[PLEAT_PROGRAM_CALL_COUNT] = {
+#define PLEAT_PROGRAM_CALL_TEXT(name, text) text,
+        PLEAT_PROGRAM_CALL_LIST(PLEAT_PROGRAM_CALL_TEXT)
+#undef PLEAT_PROGRAM_CALL_TEXT
+    };
+    return (unsigned)kind < PLEAT_PROGRAM_CALL_COUNT ? texts[kind] : "unknown call";
+}
+
+const char *pleat_program_note_text(pleat_program_note_t note)
+{
+    static const char *const texts[PLEAT_PROGRAM_NOTE_COUNT] = {
+#define PLEAT_PROGRAM_NOTE_TEXT(name, is_blocking, text) text,
+        PLEAT_PROGRAM_NOTE_LIST(PLEAT_PROGRAM_NOTE_TEXT)
+#undef PLEAT_PROGRAM_NOTE_TEXT
+    };
+    return (unsigned)note < PLEAT_PROGRAM_NOTE_COUNT ? texts[note] : "unknown note";
+}
+
+const char *pleat_undecided_text(pleat_undecided_t undecided)
+{
+    static const char *const texts[PLEAT_UNDECIDED_COUNT] = {
+#define PLEAT_UNDECIDED_TEXT(name, text) text,
+        PLEAT_UNDECIDED_LIST(PLEAT_UNDECIDED_TEXT)
+#undef PLEAT_UNDECIDED_TEXT
+    };
+    return (unsigned)undecided < PLEAT_UNDECIDED_COUNT ? texts[undecided] : "unknown";
+}

@@ -1,0 +1,650 @@
+/*
+ * program_reader: see program_reader.h.
+ */
+#include "program_reader.h"
+
+#include "../../core/size_class.h"
+#include "number_map.h"
+#include "stream_order.h"
+#include "trace_segments.h"
+
+#include <stdlib.h>
+
+#define PLEAT_PROGRAM_FIRST_CAPACITY 256u
+
+/* A growing array of small numbers. */
+typedef struct program_list {
+    uint32_t *items;
+    size_t count;
+    size_t capacity;
+} program_list_t;
+
+typedef struct program_reader {
+    pleat_program_t *program;
+    const pleat_trace_t *trace;
+    const pleat_options_t *options;
+    uint64_t device_bytes;
+    size_t call_capacity;
+    size_t run_capacity;
+    pleat_number_map_t live;    /* address to slot */
+    pleat_number_map_t waiting; /* address to slot: freed, not complete */
+    program_list_t free_slots;
+    pleat_trace_segments_t segments;
+    pleat_stream_order_t order;
+    uint64_t now_us;
+    bool is_after_free; /* the last call was a free that was complete at once */
+
+    /* The group: events since the last call, from group_first on. */
+    uint32_t group_first;
+    program_list_t freed;      /* its segment_free and segment_unmap events */
+    program_list_t late;       /* its completions */
+    program_list_t late_slots; /* and their slots */
+    uint32_t segment_allocs;
+    uint64_t segment_bytes;       /* of the last segment_alloc */
+    uint64_t reserved_before_run; /* before the first segment_free */
+    uint32_t last_segment_alloc;
+} program_reader_t;
+
+static pleat_status_t program_grow(void **items, size_t *capacity, size_t count, size_t item_bytes)
+{
+    if (count < *capacity) {
+        return PLEAT_OK;
+    }
+    const size_t grown = *capacity == 0 ? PLEAT_PROGRAM_FIRST_CAPACITY : *capacity * 2;
+    void *moved = realloc(*items, grown * item_bytes);
+    if (moved == NULL) {
+        pleat_error_set("no host memory for the calls of a trace: %zu of %zu bytes", grown,
+                        item_bytes);
+        return PLEAT_ERR_OOM_HOST;
+    }
+    *items = moved;
+    *capacity = grown;
+    return PLEAT_OK;
+}
+
+static pleat_status_t program_list_push(program_list_t *list, uint32_t item)
+{
+    void *items = list->items;
+    const pleat_status_t status =
+        program_grow(&items, &list->capacity, list->count, sizeof(*list->items));
+    if (status == PLEAT_OK) {
+        list->items = items;
+        list->items[list->count++] = item;
+    }
+    return status;
+}
+
+static void program_find(pleat_program_finding_t *finding, uint64_t event)
+{
+    if (finding->count == 0) {
+        finding->first_event = event;
+    }
+    finding->count++;
+}
+
+static void program_note(program_reader_t *reader, pleat_program_note_t note, uint64_t event)
+{
+    program_find(&reader->program->notes[note], event);
+}
+
+static void program_undecided(program_reader_t *reader, pleat_undecided_t what, uint64_t event)
+{
+    program_find(&reader->program->undecided[what], event);
+}
+
+static uint32_t program_stream_index(const pleat_program_t *program, pleat_stream_t stream)
+{
+    uint32_t first = 0;
+    uint32_t count = program->stream_count;
+    while (count > 1) {
+        const uint32_t half = count / 2;
+        if (program->streams[first + half] <= stream) {
+            first += half;
+            count -= half;
+        } else {
+            count = half;
+        }
+    }
+    return first;
+}
+
+/* Add a call whose events are those from group_first to before @p end; the group begins anew. */
+static pleat_status_t program_emit(program_reader_t *reader, pleat_program_call_t call,
+                                   uint32_t end)
+{
+    pleat_program_t *program = reader->program;
+    void *calls = program->calls;
+    const pleat_status_t status =
+        program_grow(&calls, &reader->call_capacity, program->call_count, sizeof(*program->calls));
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    program->calls = calls;
+    call.first_event = reader->group_first;
+    call.event_count = end - reader->group_first;
+    call.time_us = reader->now_us;
+    program->calls[program->call_count++] = call;
+    program->counts[call.kind]++;
+    reader->group_first = end;
+    reader->is_after_free = call.kind == PLEAT_PROGRAM_FREE;
+    return PLEAT_OK;
+}
+
+/* Add a call without events of its own. */
+static pleat_status_t program_emit_bare(program_reader_t *reader, pleat_program_call_kind_t kind,
+                                        uint32_t slot)
+{
+    const bool is_after_free = reader->is_after_free;
+    const pleat_status_t status = program_emit(
+        reader, (pleat_program_call_t){.kind = kind, .slot = slot}, reader->group_first);
+    reader->is_after_free = is_after_free;
+    return status;
+}
+
+static uint32_t program_take_slot(program_reader_t *reader)
+{
+    if (reader->free_slots.count > 0) {
+        return reader->free_slots.items[--reader->free_slots.count];
+    }
+    return reader->program->slot_count++;
+}
+
+static pleat_status_t program_map_add(pleat_number_map_t *map, pleat_devptr_t address,
+                                      uint32_t slot)
+{
+    if (!pleat_number_map_set(map, address, slot)) {
+        pleat_error_set("no host memory for the live blocks of a trace");
+        return PLEAT_ERR_OOM_HOST;
+    }
+    return PLEAT_OK;
+}
+
+/* Take an address out of a map; false when it is not there. */
+static bool program_map_take(pleat_number_map_t *map, pleat_devptr_t address, uint32_t *slot_out)
+{
+    const uint32_t slot = pleat_number_map_find(map, address);
+    if (slot == PLEAT_NUMBER_MAP_NONE) {
+        return false;
+    }
+    pleat_number_map_remove(map, address);
+    *slot_out = slot;
+    return true;
+}
+
+/* Completions of the group that stand before event @p end become calls; the rest stays. */
+static pleat_status_t program_emit_late(program_reader_t *reader, pleat_program_call_kind_t kind,
+                                        uint32_t end)
+{
+    size_t done = 0;
+    while (done < reader->late.count && reader->late.items[done] < end) {
+        const uint32_t slot = reader->late_slots.items[done];
+        pleat_status_t status = program_emit_bare(reader, kind, slot);
+        if (status == PLEAT_OK) {
+            status = program_list_push(&reader->free_slots, slot);
+        }
+        if (status != PLEAT_OK) {
+            return status;
+        }
+        done++;
+    }
+    reader->late.count -= done;
+    reader->late_slots.count -= done;
+    for (size_t i = 0; i < reader->late.count; i++) {
+        reader->late.items[i] = reader->late.items[i + done];
+        reader->late_slots.items[i] = reader->late_slots.items[i + done];
+    }
+    return PLEAT_OK;
+}
+
+/* Would a block as large as the freed segment have served a request of @p rounded bytes? */
+static bool program_would_serve(const program_reader_t *reader, const pleat_trace_event_t *freed,
+                                uint64_t rounded, pleat_stream_t stream)
+{
+    const pleat_options_t *options = reader->options;
+    if (freed->stream != stream || freed->bytes < rounded) {
+        return false;
+    }
+    const bool is_small_segment = freed->bytes == PLEAT_SMALL_SEGMENT_BYTES;
+    if (freed->action == PLEAT_ACTION_SEGMENT_FREE &&
+        is_small_segment != pleat_size_is_small(rounded)) {
+        return false;
+    }
+    if (rounded < options->max_split_bytes) {
+        return freed->bytes < options->max_split_bytes;
+    }
+    const uint64_t slack = options->max_non_split_rounding_bytes != 0
+                               ? options->max_non_split_rounding_bytes
+                               : options->large_segment_bytes;
+    return freed->bytes - rounded < slack;
+}
+
+/* Was a block of this freed segment still waiting when the group began? */
+static bool program_has_late(const program_reader_t *reader, const pleat_trace_event_t *freed)
+{
+    for (size_t i = 0; i < reader->late.count; i++) {
+        const pleat_devptr_t address = reader->trace->events[reader->late.items[i]].address;
+        if (address - freed->address < freed->bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool program_is_exceeded(uint64_t reserved, uint64_t wanted, uint64_t limit)
+{
+    return wanted > limit || reserved > limit - wanted;
+}
+
+typedef enum program_run_reading {
+    PROGRAM_RUN_EMPTY_CACHE,
+    PROGRAM_RUN_IN_REQUEST,
+    PROGRAM_RUN_IN_REQUEST_WAITED /* and the request waited for the late completions itself */
+} program_run_reading_t;
+
+/* Whose work is the run of segment_free before the allocation at @p request? */
+static program_run_reading_t program_read_run(program_reader_t *reader,
+                                              const pleat_trace_event_t *request, uint32_t event)
+{
+    const pleat_options_t *options = reader->options;
+    const bool is_failed = request->action == PLEAT_ACTION_OOM;
+    const bool is_sane = request->bytes > 0 && request->bytes < PLEAT_REQUEST_END_BYTES;
+    if (!is_sane || (reader->segment_allocs == 0 && !is_failed)) {
+        return PROGRAM_RUN_EMPTY_CACHE;
+    }
+    const uint64_t rounded = pleat_size_round(options, request->bytes);
+    program_run_reading_t in_request = PROGRAM_RUN_IN_REQUEST;
+    for (size_t i = 0; i < reader->freed.count; i++) {
+        const pleat_trace_event_t *freed = &reader->trace->events[reader->freed.items[i]];
+        if (program_would_serve(reader, freed, rounded, request->stream)) {
+            if (!program_has_late(reader, freed)) {
+                return PROGRAM_RUN_EMPTY_CACHE;
+            }
+            in_request = PROGRAM_RUN_IN_REQUEST_WAITED;
+        }
+    }
+    const uint64_t wanted =
+        is_failed ? pleat_size_segment(options, rounded) : reader->segment_bytes;
+    const uint64_t reserved = reader->reserved_before_run;
+    const bool has_limit = options->limit_bytes != PLEAT_NO_LIMIT;
+    const bool is_collected =
+        has_limit && options->garbage_collection_threshold > 0.0 &&
+        (double)reserved > options->garbage_collection_threshold * (double)options->limit_bytes;
+    if (is_failed || is_collected || program_is_exceeded(reserved, wanted, options->limit_bytes) ||
+        program_is_exceeded(reserved, wanted, reader->device_bytes)) {
+        program_undecided(reader, PLEAT_UNDECIDED_RUN_AS_RETRY, event);
+        return in_request;
+    }
+    program_undecided(reader, PLEAT_UNDECIDED_RUN_AS_EMPTY_CACHE, event);
+    return PROGRAM_RUN_EMPTY_CACHE;
+}
+
+/* What the order of segment_free over several streams tells about the order of their handles.
+ * Segments come from the large pool first, then from the small pool, each in stream order. */
+static void program_note_stream_order(program_reader_t *reader)
+{
+    if (reader->options->garbage_collection_threshold > 0.0) {
+        return; /* collection makes several passes over the streams */
+    }
+    const uint64_t before = reader->order.note_count;
+    for (size_t i = 1; i < reader->freed.count; i++) {
+        const pleat_trace_event_t *a = &reader->trace->events[reader->freed.items[i - 1]];
+        const pleat_trace_event_t *b = &reader->trace->events[reader->freed.items[i]];
+        if ((a->bytes == PLEAT_SMALL_SEGMENT_BYTES) == (b->bytes == PLEAT_SMALL_SEGMENT_BYTES)) {
+            pleat_stream_order_note(&reader->order,
+                                    program_stream_index(reader->program, a->stream),
+                                    program_stream_index(reader->program, b->stream));
+        }
+    }
+    if (reader->order.note_count != before) {
+        program_undecided(reader, PLEAT_UNDECIDED_STREAM_ORDER, reader->freed.items[0]);
+    }
+}
+
+static pleat_status_t program_add_run(program_reader_t *reader, bool is_in_request)
+{
+    pleat_program_t *program = reader->program;
+    void *runs = program->runs;
+    const pleat_status_t status =
+        program_grow(&runs, &reader->run_capacity, program->run_count, sizeof(*program->runs));
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    program->runs = runs;
+    /* The call that the run belongs to is the next one to be added. */
+    program->runs[program->run_count++] =
+        (pleat_program_run_t){.segment_count = reader->freed.count,
+                              .call = (uint32_t)program->call_count,
+                              .is_in_request = is_in_request};
+    program_note_stream_order(reader);
+    return PLEAT_OK;
+}
+
+static void program_forget_group(program_reader_t *reader)
+{
+    reader->freed.count = 0;
+    reader->late.count = 0;
+    reader->late_slots.count = 0;
+    reader->segment_allocs = 0;
+}
+
+/* An empty_cache with the events of the group before @p end. */
+static pleat_status_t program_emit_empty_cache(program_reader_t *reader, uint32_t end)
+{
+    pleat_status_t status = program_emit_late(reader, PLEAT_PROGRAM_COMPLETE, end);
+    if (status == PLEAT_OK && reader->freed.count > 0) {
+        status = program_add_run(reader, false);
+    }
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    reader->freed.count = 0;
+    return program_emit(reader, (pleat_program_call_t){.kind = PLEAT_PROGRAM_EMPTY_CACHE}, end);
+}
+
+/* No allocation follows: what the group holds must come from an empty_cache. */
+static pleat_status_t program_close_group(program_reader_t *reader, uint32_t end)
+{
+    pleat_status_t status = PLEAT_OK;
+    if (reader->segment_allocs > 0) {
+        program_note(reader, PLEAT_PROGRAM_NOTE_SEGMENT_UNUSED, reader->last_segment_alloc);
+    }
+    if (reader->freed.count > 0 || reader->late.count > 0) {
+        status = program_emit_empty_cache(reader, end);
+    } else if (reader->segment_allocs > 0) {
+        status = program_emit(reader, (pleat_program_call_t){.kind = PLEAT_PROGRAM_STRAY}, end);
+    }
+    program_forget_group(reader);
+    return status;
+}
+
+/* Events of the group that belong to the allocation at @p event, or to an empty_cache before it. */
+static pleat_status_t program_close_group_for(program_reader_t *reader, uint32_t event)
+{
+    const pleat_trace_event_t *request = &reader->trace->events[event];
+    pleat_program_call_kind_t late_kind = PLEAT_PROGRAM_COMPLETE;
+    pleat_status_t status = PLEAT_OK;
+    bool has_run = false;
+    if (reader->freed.count > 0) {
+        const uint32_t run_end = reader->freed.items[reader->freed.count - 1] + 1;
+        const program_run_reading_t reading =
+            program_read_run(reader, request, reader->freed.items[0]);
+        if (reading == PROGRAM_RUN_EMPTY_CACHE) {
+            status = program_emit_empty_cache(reader, run_end);
+        } else {
+            has_run = true;
+            if (reading == PROGRAM_RUN_IN_REQUEST_WAITED) {
+                late_kind = PLEAT_PROGRAM_COMPLETE_IN_CALL;
+            }
+        }
+    }
+    if (status == PLEAT_OK) {
+        status = program_emit_late(reader, late_kind, event);
+    }
+    if (status == PLEAT_OK && has_run) {
+        status = program_add_run(reader, true);
+    }
+    if (reader->is_after_free && reader->program->stream_count > 1) {
+        program_undecided(reader, PLEAT_UNDECIDED_SHORT_WAIT, event - 1);
+    }
+    if (reader->segment_allocs > 1) {
+        program_note(reader, PLEAT_PROGRAM_NOTE_SEGMENT_UNUSED, reader->last_segment_alloc);
+    }
+    program_forget_group(reader);
+    return status;
+}
+
+/* A block that the trace allocates over was freed without the trace telling. */
+static pleat_status_t program_end_overlaid(program_reader_t *reader, uint32_t event)
+{
+    const pleat_devptr_t address = reader->trace->events[event].address;
+    pleat_program_call_kind_t kind = PLEAT_PROGRAM_FREE;
+    uint32_t slot = 0;
+    if (!program_map_take(&reader->live, address, &slot)) {
+        if (!program_map_take(&reader->waiting, address, &slot)) {
+            return PLEAT_OK;
+        }
+        kind = PLEAT_PROGRAM_COMPLETE;
+    }
+    program_note(reader, PLEAT_PROGRAM_NOTE_ALLOC_LIVE, event);
+    const pleat_status_t status = program_emit_bare(reader, kind, slot);
+    return status == PLEAT_OK ? program_list_push(&reader->free_slots, slot) : status;
+}
+
+static pleat_status_t program_read_alloc(program_reader_t *reader, uint32_t event)
+{
+    const pleat_trace_event_t *e = &reader->trace->events[event];
+    pleat_status_t status = program_close_group_for(reader, event);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    pleat_program_call_t call = {.kind = PLEAT_PROGRAM_ALLOC,
+                                 .bytes = e->bytes,
+                                 .stream = program_stream_index(reader->program, e->stream)};
+    if (e->action == PLEAT_ACTION_OOM) {
+        program_undecided(reader, PLEAT_UNDECIDED_FAILED_REQUEST, event);
+        call.kind = PLEAT_PROGRAM_ALLOC_FAILS;
+        return program_emit(reader, call, event + 1);
+    }
+    if (e->address == 0) {
+        program_note(reader, PLEAT_PROGRAM_NOTE_ADDRESS_ZERO, event);
+        call.kind = PLEAT_PROGRAM_STRAY;
+        return program_emit(reader, call, event + 1);
+    }
+    if (!pleat_trace_segments_contain(&reader->segments, e->address)) {
+        program_note(reader, PLEAT_PROGRAM_NOTE_OUTSIDE, event);
+    }
+    status = program_end_overlaid(reader, event);
+    if (status == PLEAT_OK) {
+        call.slot = program_take_slot(reader);
+        status = program_map_add(&reader->live, e->address, call.slot);
+    }
+    return status == PLEAT_OK ? program_emit(reader, call, event + 1) : status;
+}
+
+/* A free; *event_inout is moved to its last event. */
+static pleat_status_t program_read_free(program_reader_t *reader, uint32_t *event_inout)
+{
+    const uint32_t event = *event_inout;
+    const pleat_trace_event_t *e = &reader->trace->events[event];
+    const bool is_complete = event + 1 < reader->trace->event_count &&
+                             e[1].action == PLEAT_ACTION_FREE_COMPLETED &&
+                             e[1].address == e->address;
+    pleat_status_t status = program_close_group(reader, event);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    *event_inout = is_complete ? event + 1 : event;
+    pleat_program_call_t call = {.kind = PLEAT_PROGRAM_STRAY, .bytes = e->bytes};
+    if (!program_map_take(&reader->live, e->address, &call.slot)) {
+        const bool is_outside = !pleat_trace_segments_contain(&reader->segments, e->address);
+        program_note(reader,
+                     is_outside ? PLEAT_PROGRAM_NOTE_OUTSIDE : PLEAT_PROGRAM_NOTE_FREE_UNKNOWN,
+                     event);
+    } else if (is_complete) {
+        call.kind = PLEAT_PROGRAM_FREE;
+        status = program_list_push(&reader->free_slots, call.slot);
+    } else {
+        program_undecided(reader, PLEAT_UNDECIDED_WAITED_STREAM, event);
+        call.kind = PLEAT_PROGRAM_FREE_WAITS;
+        status = program_map_add(&reader->waiting, e->address, call.slot);
+    }
+    return status == PLEAT_OK ? program_emit(reader, call, *event_inout + 1) : status;
+}
+
+static pleat_status_t program_read_completion(program_reader_t *reader, uint32_t event)
+{
+    uint32_t slot = 0;
+    if (!program_map_take(&reader->waiting, reader->trace->events[event].address, &slot)) {
+        program_note(reader, PLEAT_PROGRAM_NOTE_COMPLETION_UNKNOWN, event);
+        return PLEAT_OK;
+    }
+    const pleat_status_t status = program_list_push(&reader->late, event);
+    return status == PLEAT_OK ? program_list_push(&reader->late_slots, slot) : status;
+}
+
+static pleat_status_t program_read_segment(program_reader_t *reader, uint32_t event)
+{
+    const pleat_trace_event_t *e = &reader->trace->events[event];
+    pleat_trace_segments_t *segments = &reader->segments;
+    if (e->action == PLEAT_ACTION_SEGMENT_MAP || e->action == PLEAT_ACTION_SEGMENT_UNMAP) {
+        program_note(reader, PLEAT_PROGRAM_NOTE_NOT_CLASSIC, event);
+    }
+    if (e->action == PLEAT_ACTION_SEGMENT_ALLOC || e->action == PLEAT_ACTION_SEGMENT_MAP) {
+        reader->segment_allocs++;
+        reader->segment_bytes = e->bytes;
+        reader->last_segment_alloc = event;
+        if (e->action == PLEAT_ACTION_SEGMENT_MAP) {
+            segments->reserved_bytes += e->bytes;
+            return PLEAT_OK;
+        }
+        const pleat_status_t status = pleat_trace_segments_add(segments, e->address, e->bytes);
+        if (status == PLEAT_ERR_INVALID) {
+            program_note(reader, PLEAT_PROGRAM_NOTE_SEGMENT_OVERLAP, event);
+            return PLEAT_OK;
+        }
+        return status;
+    }
+    if (reader->freed.count == 0) {
+        reader->reserved_before_run = segments->reserved_bytes;
+    }
+    if (e->action == PLEAT_ACTION_SEGMENT_UNMAP) {
+        segments->reserved_bytes -= e->bytes;
+    } else if (!pleat_trace_segments_remove(segments, e->address)) {
+        program_note(reader, PLEAT_PROGRAM_NOTE_SEGMENT_UNKNOWN, event);
+    }
+    return program_list_push(&reader->freed, event);
+}
+
+static pleat_status_t program_read_event(program_reader_t *reader, uint32_t *event_inout)
+{
+    const pleat_trace_event_t *e = &reader->trace->events[*event_inout];
+    if (e->time_us > reader->now_us) {
+        reader->now_us = e->time_us;
+    }
+    switch (e->action) {
+    case PLEAT_ACTION_ALLOC:
+    case PLEAT_ACTION_OOM:
+        return program_read_alloc(reader, *event_inout);
+    case PLEAT_ACTION_FREE_REQUESTED:
+        return program_read_free(reader, event_inout);
+    case PLEAT_ACTION_FREE_COMPLETED:
+        return program_read_completion(reader, *event_inout);
+    case PLEAT_ACTION_SEGMENT_ALLOC:
+    case PLEAT_ACTION_SEGMENT_MAP:
+    case PLEAT_ACTION_SEGMENT_FREE:
+    case PLEAT_ACTION_SEGMENT_UNMAP:
+        return program_read_segment(reader, *event_inout);
+    case PLEAT_ACTION_SNAPSHOT:
+    case PLEAT_ACTION_COUNT:
+        return PLEAT_OK;
+    }
+    return PLEAT_OK;
+}
+
+/* All stream numbers of the trace, rising. */
+static pleat_status_t program_collect_streams(program_reader_t *reader)
+{
+    pleat_program_t *program = reader->program;
+    size_t capacity = 0;
+    for (uint64_t i = 0; i < reader->trace->event_count; i++) {
+        const pleat_stream_t stream = reader->trace->events[i].stream;
+        uint32_t place = 0;
+        if (program->stream_count > 0) {
+            place = program_stream_index(program, stream);
+            if (program->streams[place] == stream) {
+                continue;
+            }
+            place += program->streams[place] < stream ? 1 : 0;
+        }
+        void *streams = program->streams;
+        const pleat_status_t status =
+            program_grow(&streams, &capacity, program->stream_count, sizeof(*program->streams));
+        if (status != PLEAT_OK) {
+            return status;
+        }
+        program->streams = streams;
+        for (uint32_t k = program->stream_count; k > place; k--) {
+            program->streams[k] = program->streams[k - 1];
+        }
+        program->streams[place] = stream;
+        program->stream_count++;
+    }
+    return PLEAT_OK;
+}
+
+static pleat_status_t program_choose_handles(program_reader_t *reader)
+{
+    pleat_program_t *program = reader->program;
+    const uint32_t count = program->stream_count;
+    uint32_t *ranks = calloc((size_t)count + 1, sizeof(*ranks));
+    program->handles = calloc((size_t)count + 1, sizeof(*program->handles));
+    if (ranks == NULL || program->handles == NULL) {
+        free(ranks);
+        pleat_error_set("no host memory for %u streams of a trace", count);
+        return PLEAT_ERR_OOM_HOST;
+    }
+    (void)pleat_stream_order_solve(&reader->order, count, ranks);
+    for (uint32_t i = 0; i < count; i++) {
+        program->handles[i] = program->streams[ranks[i]];
+    }
+    free(ranks);
+    return PLEAT_OK;
+}
+
+static pleat_status_t program_read_all(program_reader_t *reader)
+{
+    pleat_program_t *program = reader->program;
+    const uint32_t end = (uint32_t)reader->trace->event_count;
+    pleat_status_t status = program_collect_streams(reader);
+    program->event_count = end;
+    program->first_time_us = end > 0 ? reader->trace->events[0].time_us : 0;
+    reader->now_us = program->first_time_us;
+    for (uint32_t event = 0; event < end && status == PLEAT_OK; event++) {
+        status = program_read_event(reader, &event);
+    }
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    if (reader->freed.count == 0 && reader->late.count > 0) {
+        program_undecided(reader, PLEAT_UNDECIDED_TRAILING_COMPLETION, reader->late.items[0]);
+    }
+    status = program_close_group(reader, end);
+    if (status == PLEAT_OK) {
+        status = program_choose_handles(reader);
+    }
+    program->duration_us = reader->now_us - program->first_time_us;
+    program->undecided[PLEAT_UNDECIDED_IDLE_EMPTY_CACHE].count = PLEAT_UNDECIDED_ANYWHERE;
+    return status;
+}
+
+/* A trace without any segment event leaves nothing to compare. */
+static void program_note_missing_segments(program_reader_t *reader)
+{
+    for (uint64_t i = 0; i < reader->trace->event_count; i++) {
+        const pleat_action_t action = reader->trace->events[i].action;
+        if (action == PLEAT_ACTION_SEGMENT_ALLOC || action == PLEAT_ACTION_SEGMENT_MAP) {
+            return;
+        }
+    }
+    program_note(reader, PLEAT_PROGRAM_NOTE_NO_SEGMENTS, 0);
+    reader->program->notes[PLEAT_PROGRAM_NOTE_OUTSIDE].count = 0; /* follows from it */
+}
+
+pleat_status_t pleat_program_read(pleat_program_t *program, const pleat_trace_t *trace,
+                                  const pleat_options_t *options, uint64_t device_bytes)
+{
+    program_reader_t reader = {
+        .program = program, .trace = trace, .options = options, .device_bytes = device_bytes};
+    const pleat_status_t status = program_read_all(&reader);
+    if (status == PLEAT_OK) {
+        program_note_missing_segments(&reader);
+    }
+    pleat_number_map_fini(&reader.live);
+    pleat_number_map_fini(&reader.waiting);
+    pleat_trace_segments_fini(&reader.segments);
+    free(reader.free_slots.items);
+    free(reader.freed.items);
+    free(reader.late.items);
+    free(reader.late_slots.items);
+    return status;
+}

@@ -1,0 +1,94 @@
+/*
+ * trace_check: performs the calls of a recorded trace with the engine in classic mode on a scripted
+ * device, and compares every event with the recording: each address, size, stream, and the order.
+ * The device answers as the recording says, so everything else is the engine's own decision.
+ *
+ * The events are the whole comparison: a trace has no statistics. What it cannot decide stands in
+ * program->undecided, rules that it never came to are those with a count of 0 in `rules`.
+ * Locks: none; a check belongs to one thread at a time.
+ */
+#ifndef PLEAT_EXPERIMENTS_TRACE_CHECK_H
+#define PLEAT_EXPERIMENTS_TRACE_CHECK_H
+
+#include "program.h"
+#include "replay.h"
+
+/* X(name, text): rules of classic mode that a trace may or may not exercise. */
+#define PLEAT_TRACE_RULE_LIST(X)                                                           \
+    X(SMALL_REQUEST, "requests of up to 1 MiB, from the small pool")                       \
+    X(LARGE_REQUEST, "requests above 1 MiB, from the large pool")                          \
+    X(SMALL_SEGMENT, "new segments of 2 MiB")                                              \
+    X(LARGE_SEGMENT, "new segments of large_segment_bytes for requests below 10 MiB")      \
+    X(EXACT_SEGMENT, "new segments of their own for requests of 10 MiB or more")           \
+    X(EXACT_SEGMENT_LIMIT, "new segment for a rounded size of exactly 10 MiB")             \
+    X(LARGE_REST_SPLIT, "rest of a large block split off")                                 \
+    X(LARGE_REST_KEPT, "rest of a large block too small to be split off")                  \
+    X(LARGE_REST_LIMIT, "rest of a large block of exactly 1 MiB")                          \
+    X(SEVERAL_STREAMS, "requests on another stream than the first request's")              \
+    X(WAITING_FREE, "frees that wait for a stream")                                        \
+    X(EMPTY_CACHE, "empty_cache that gives segments back")                                 \
+    X(RETRY, "retries after a flush")                                                      \
+    X(LIMIT, "requests that the limit made retry or fail")                                 \
+    X(EARLY_RECLAIM, "segments given back before a flush: collection, or oversize blocks") \
+    X(OVERSIZE, "blocks of max_split_bytes or more")                                       \
+    X(OUT_OF_MEMORY, "requests that fail")
+
+typedef enum pleat_trace_rule {
+#define PLEAT_TRACE_RULE_ENUM(name, text) PLEAT_TRACE_RULE_##name,
+    PLEAT_TRACE_RULE_LIST(PLEAT_TRACE_RULE_ENUM)
+#undef PLEAT_TRACE_RULE_ENUM
+        PLEAT_TRACE_RULE_COUNT
+} pleat_trace_rule_t;
+
+#define PLEAT_TRACE_TEXT_BYTES 256
+
+/* One difference, in words. */
+typedef struct pleat_trace_difference {
+    uint64_t event;   /* index from 0 of the event that was expected, or of the call's last one */
+    const char *call; /* text of the kind of call */
+    char expected[PLEAT_TRACE_TEXT_BYTES];
+    char got[PLEAT_TRACE_TEXT_BYTES];
+} pleat_trace_difference_t;
+
+typedef struct pleat_trace_check_options {
+    pleat_options_t allocator;    /* of the recording */
+    uint64_t device_bytes;        /* of the recording's device; 0: that of the default sim */
+    pleat_progress_fn_t progress; /* may be NULL */
+    void *progress_context;
+} pleat_trace_check_options_t;
+#define PLEAT_TRACE_CHECK_OPTIONS_INIT  \
+    {                                   \
+        .allocator = PLEAT_OPTIONS_INIT \
+    }
+
+typedef struct pleat_trace_check {
+    pleat_trace_difference_t *differences; /* the first ones; set by the caller with its capacity */
+    size_t difference_capacity;
+    uint64_t difference_count; /* all, also those that found no room */
+    uint64_t call_count;       /* calls of the allocator made */
+    uint64_t address_count;    /* addresses compared */
+    uint64_t event_count;      /* events compared */
+    uint64_t rules[PLEAT_TRACE_RULE_COUNT];
+    pleat_stats_t stats;                    /* at the end */
+    char unchecked[PLEAT_TRACE_TEXT_BYTES]; /* not "": why nothing was compared */
+} pleat_trace_check_t;
+
+/**
+ * Check a trace. The engine goes on after a difference as well as it can.
+ *
+ * @param program  read from @p trace with the same options.
+ * @param check    differences and their capacity are set; the rest is filled in.
+ * @retval PLEAT_OK            compared, or not comparable for the reason in check->unchecked.
+ * @retval PLEAT_ERR_INVALID   an option out of range.
+ * @retval PLEAT_ERR_OOM_HOST  no host memory.
+ * @par Cost a few hundred nanoseconds an event.
+ */
+PLEAT_NODISCARD pleat_status_t pleat_trace_check_run(const pleat_trace_t *trace,
+                                                     const pleat_program_t *program,
+                                                     const pleat_trace_check_options_t *options,
+                                                     pleat_trace_check_t *check);
+
+/** Text of a rule. @par Threads any.   @par Cost constant; the string is static. */
+const char *pleat_trace_rule_text(pleat_trace_rule_t rule);
+
+#endif
