@@ -1,0 +1,179 @@
+/*
+ * cmd_compare: `pleat compare`, the same traces in several modes and settings side by side.
+ */
+#include "metrics_report.h"
+#include "replay_job.h"
+#include "report.h"
+
+#include <stdlib.h>
+
+static const pleat_cli_option_t pleat_cli_compare_option_table[] = {
+    PLEAT_CLI_OPTION_MODES,  PLEAT_CLI_OPTION_CONFS,    PLEAT_CLI_OPTION_LIMIT,
+    PLEAT_CLI_OPTION_DEVICE, PLEAT_CLI_OPTION_PASSES,   PLEAT_CLI_OPTION_EMPTY_CACHE,
+    PLEAT_CLI_OPTION_COSTS,  PLEAT_CLI_OPTION_TIMELINE, PLEAT_CLI_OPTION_PLOT,
+    PLEAT_CLI_OPTION_JSON,
+};
+
+/* Results of all traces, in order; the names of the traces outlive their jobs. */
+typedef struct pleat_cli_comparison {
+    const pleat_cli_replay_options_t *options;
+    pleat_cli_timeline_file_t timeline;
+    pleat_metrics_t *rows; /* trace_count x rows_per_trace */
+    char **names;
+    size_t trace_count;
+    size_t rows_per_trace;
+} pleat_cli_comparison_t;
+
+static int pleat_cli_compare_trace(pleat_cli_comparison_t *comparison, size_t index,
+                                   const char *path)
+{
+    const pleat_cli_replay_options_t *options = comparison->options;
+    pleat_metrics_t *rows = comparison->rows + index * comparison->rows_per_trace;
+    pleat_cli_replay_job_t job;
+    int exit_status = pleat_cli_replay_job_open(&job, options, path);
+
+    for (size_t i = 0; i < comparison->rows_per_trace && exit_status == PLEAT_CLI_EXIT_GOOD; i++) {
+        exit_status =
+            pleat_cli_replay_job_run(&job, i / options->conf_count, i % options->conf_count,
+                                     &comparison->timeline, &rows[i]);
+        if (exit_status == PLEAT_CLI_EXIT_GOOD && options->is_json) {
+            exit_status = pleat_cli_metrics_print_json(&rows[i]);
+            (void)fflush(stdout);
+        }
+    }
+    comparison->names[index] = job.name; /* kept when the job ends */
+    job.name = NULL;
+    pleat_cli_replay_job_close(&job);
+    return exit_status;
+}
+
+/* A table of all traces if each has one row, a table a trace otherwise. */
+static int pleat_cli_compare_print(const pleat_cli_comparison_t *comparison)
+{
+    size_t per_trace = comparison->rows_per_trace;
+    int exit_status = PLEAT_CLI_EXIT_GOOD;
+
+    if (per_trace == 1) {
+        exit_status =
+            pleat_cli_metrics_print_table(comparison->rows, comparison->trace_count, true);
+        (void)putchar('\n');
+    }
+    for (size_t i = 0; i < comparison->trace_count && exit_status == PLEAT_CLI_EXIT_GOOD; i++) {
+        const pleat_metrics_t *rows = comparison->rows + i * per_trace;
+
+        if (per_trace > 1) {
+            (void)printf("%s: %llu events, %llu allocations\n", rows->trace,
+                         (unsigned long long)rows->events, (unsigned long long)rows->allocs);
+            exit_status = pleat_cli_metrics_print_table(rows, per_trace, false);
+        }
+        pleat_cli_metrics_print_words(rows, per_trace);
+        if (per_trace > 1) {
+            (void)putchar('\n');
+        }
+    }
+    pleat_cli_metrics_print_note(comparison->options->has_costs);
+    return exit_status;
+}
+
+static int pleat_cli_compare_judge(const pleat_cli_comparison_t *comparison)
+{
+    for (size_t i = 0; i < comparison->trace_count * comparison->rows_per_trace; i++) {
+        if (comparison->rows[i].num_ooms > 0) {
+            return PLEAT_CLI_EXIT_NO;
+        }
+    }
+    return PLEAT_CLI_EXIT_GOOD;
+}
+
+static int pleat_cli_compare_all(pleat_cli_comparison_t *comparison, char **paths)
+{
+    const pleat_cli_replay_options_t *options = comparison->options;
+    int exit_status = pleat_cli_timeline_file_open(&comparison->timeline, options->timeline_path,
+                                                   options->plot_path);
+
+    for (size_t i = 0; i < comparison->trace_count && exit_status == PLEAT_CLI_EXIT_GOOD; i++) {
+        exit_status = pleat_cli_compare_trace(comparison, i, paths[i]);
+    }
+    if (exit_status == PLEAT_CLI_EXIT_GOOD && !options->is_json) {
+        exit_status = pleat_cli_compare_print(comparison);
+        (void)fflush(stdout);
+    }
+    int status =
+        pleat_cli_timeline_file_close(&comparison->timeline, exit_status == PLEAT_CLI_EXIT_GOOD);
+    if (exit_status == PLEAT_CLI_EXIT_GOOD) {
+        exit_status = status;
+    }
+    return exit_status ? exit_status : pleat_cli_compare_judge(comparison);
+}
+
+static int pleat_cli_compare_start(const pleat_cli_replay_options_t *options, size_t trace_count,
+                                   char **paths)
+{
+    pleat_cli_comparison_t comparison = {
+        .options = options,
+        .trace_count = trace_count,
+        .rows_per_trace = options->mode_count * options->conf_count,
+    };
+    int exit_status = PLEAT_CLI_EXIT_USAGE;
+
+    comparison.rows = calloc(trace_count * comparison.rows_per_trace, sizeof(*comparison.rows));
+    comparison.names = calloc(trace_count, sizeof(*comparison.names));
+    if (comparison.rows && comparison.names) {
+        exit_status = pleat_cli_compare_all(&comparison, paths);
+        for (size_t i = 0; i < trace_count; i++) {
+            free(comparison.names[i]);
+        }
+    } else {
+        exit_status = pleat_cli_error("no host memory");
+    }
+    free(comparison.names);
+    free(comparison.rows);
+    return exit_status;
+}
+
+static int pleat_cli_compare_run(const pleat_cli_command_t *command, int argc, char **argv)
+{
+    pleat_cli_replay_options_t options;
+    pleat_cli_args_t args;
+    int key = 0;
+    int wrong = 0;
+
+    pleat_cli_replay_options_init(&options);
+    pleat_cli_args_init(&args, command, argc, argv);
+    while ((key = pleat_cli_args_next(&args)) != PLEAT_CLI_ARGS_END) {
+        if (key == PLEAT_CLI_ARGS_STOP) {
+            return args.exit_status;
+        }
+        wrong = pleat_cli_replay_options_take(&options, &args, key);
+        if (wrong) {
+            return wrong;
+        }
+    }
+    if (args.first_operand == argc) {
+        return pleat_cli_args_error(command, "a trace is missing");
+    }
+    wrong = pleat_cli_replay_options_finish(&options);
+    if (wrong) {
+        return wrong;
+    }
+    return pleat_cli_compare_start(&options, (size_t)(argc - args.first_operand),
+                                   argv + args.first_operand);
+}
+
+const pleat_cli_command_t pleat_cli_compare = {
+    .name = "compare",
+    .brief = "replay traces in several modes and settings, side by side",
+    .operands = "TRACE...",
+    .description =
+        "Replays each trace once for every mode and every --conf, on a simulated device, and\n"
+        "prints what the allocator held beside what the program used. TRACE is a trace as text\n"
+        "(plain, .gz, .xz, .zst) or in Pleat's compact form, recognised by its content; '-' is\n"
+        "standard input. The status is 1 if a request failed with out of memory.",
+    .examples = "  pleat compare *.pleat\n"
+                "  pleat compare run.pleat --conf '' --conf max_split_size_mb:128 --plot run.pdf\n"
+                "  pleat compare run.trace.xz --limit 40GiB --json",
+    .options = pleat_cli_compare_option_table,
+    .option_count =
+        sizeof(pleat_cli_compare_option_table) / sizeof(pleat_cli_compare_option_table[0]),
+    .run = pleat_cli_compare_run,
+};

@@ -1,0 +1,110 @@
+/*
+ * cmd_replay: `pleat replay`, every metric of replays in one mode and setting.
+ */
+#include "metrics_report.h"
+#include "replay_job.h"
+#include "report.h"
+
+static const pleat_cli_option_t pleat_cli_replay_option_table[] = {
+    PLEAT_CLI_OPTION_MODE,   PLEAT_CLI_OPTION_CONF,     PLEAT_CLI_OPTION_LIMIT,
+    PLEAT_CLI_OPTION_DEVICE, PLEAT_CLI_OPTION_PASSES,   PLEAT_CLI_OPTION_EMPTY_CACHE,
+    PLEAT_CLI_OPTION_COSTS,  PLEAT_CLI_OPTION_TIMELINE, PLEAT_CLI_OPTION_PLOT,
+    PLEAT_CLI_OPTION_JSON,
+};
+
+/* One trace: replay and print. Returns an exit status; 1 for an out-of-memory. */
+static int pleat_cli_replay_trace(const pleat_cli_replay_options_t *options, const char *path,
+                                  pleat_cli_timeline_file_t *timeline, bool is_first)
+{
+    pleat_cli_replay_job_t job;
+    pleat_metrics_t metrics;
+    int exit_status = pleat_cli_replay_job_open(&job, options, path);
+
+    if (exit_status == PLEAT_CLI_EXIT_GOOD) {
+        exit_status = pleat_cli_replay_job_run(&job, 0, 0, timeline, &metrics);
+    }
+    if (exit_status == PLEAT_CLI_EXIT_GOOD && options->is_json) {
+        exit_status = pleat_cli_metrics_print_json(&metrics);
+    } else if (exit_status == PLEAT_CLI_EXIT_GOOD) {
+        (void)fputs(is_first ? "" : "\n", stdout);
+        exit_status = pleat_cli_metrics_print_list(&metrics);
+        pleat_cli_metrics_print_words(&metrics, 1);
+    }
+    if (exit_status == PLEAT_CLI_EXIT_GOOD && metrics.num_ooms > 0) {
+        exit_status = PLEAT_CLI_EXIT_NO;
+    }
+    pleat_cli_replay_job_close(&job);
+    return exit_status;
+}
+
+static int pleat_cli_replay_all(const pleat_cli_replay_options_t *options, int count, char **paths)
+{
+    pleat_cli_timeline_file_t timeline;
+    int exit_status =
+        pleat_cli_timeline_file_open(&timeline, options->timeline_path, options->plot_path);
+
+    for (int i = 0; i < count && exit_status != PLEAT_CLI_EXIT_USAGE; i++) {
+        int status = pleat_cli_replay_trace(options, paths[i], &timeline, i == 0);
+
+        exit_status = status > exit_status ? status : exit_status;
+    }
+    int status = pleat_cli_timeline_file_close(&timeline, exit_status != PLEAT_CLI_EXIT_USAGE);
+    exit_status = status > exit_status ? status : exit_status;
+    if (exit_status != PLEAT_CLI_EXIT_USAGE && !options->is_json) {
+        (void)printf("Times are simulated, by %s; host_ns_per_op alone is measured.\n",
+                     options->has_costs ? "the cost table given" : "a cost table of an H200");
+    }
+    return exit_status;
+}
+
+static int pleat_cli_replay_run(const pleat_cli_command_t *command, int argc, char **argv)
+{
+    pleat_cli_replay_options_t options;
+    pleat_cli_args_t args;
+    int key = 0;
+    int wrong = 0;
+
+    pleat_cli_replay_options_init(&options);
+    pleat_cli_args_init(&args, command, argc, argv);
+    while ((key = pleat_cli_args_next(&args)) != PLEAT_CLI_ARGS_END) {
+        if (key == PLEAT_CLI_ARGS_STOP) {
+            return args.exit_status;
+        }
+        wrong = pleat_cli_replay_options_take(&options, &args, key);
+        if (wrong) {
+            return wrong;
+        }
+    }
+    if (args.first_operand == argc) {
+        return pleat_cli_args_error(command, "a trace is missing");
+    }
+    if (options.conf_count > 1) {
+        return pleat_cli_args_error(command,
+                                    "--conf is given %zu times; 'pleat compare' takes "
+                                    "several",
+                                    options.conf_count);
+    }
+    wrong = pleat_cli_replay_options_finish(&options);
+    if (wrong) {
+        return wrong;
+    }
+    return pleat_cli_replay_all(&options, argc - args.first_operand, argv + args.first_operand);
+}
+
+const pleat_cli_command_t pleat_cli_replay = {
+    .name = "replay",
+    .brief = "replay traces in one mode and print every metric",
+    .operands = "TRACE...",
+    .description =
+        "Replays the calls of each trace on a simulated device and prints all metrics. TRACE is\n"
+        "a trace as text (plain, .gz, .xz, .zst) or in Pleat's compact form, recognised by its\n"
+        "content; '-' is standard input. A request that fails is counted, and the replay goes\n"
+        "on; the status is then 1.",
+    .examples = "  pleat replay run.pleat --limit 40GiB\n"
+                "  pleat replay run.trace.xz --conf max_split_size_mb:128 --plot run.png\n"
+                "  pleat replay run.pleat --json | jq .reserved_peak_bytes",
+    .options = pleat_cli_replay_option_table,
+    .option_count =
+        sizeof(pleat_cli_replay_option_table) / sizeof(pleat_cli_replay_option_table[0]),
+    .run = pleat_cli_replay_run,
+};

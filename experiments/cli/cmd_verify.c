@@ -1,0 +1,361 @@
+/*
+ * cmd_verify: `pleat verify`, the engine against what PyTorch's allocator was seen to do.
+ */
+#include "progress.h"
+#include "replay_options.h"
+#include "report.h"
+#include "verify_result.h"
+
+#include "session_check.h"
+#include "trace_check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_DIFFERENCES = PLEAT_CLI_KEY_OWN, PLEAT_CLI_DIFFERENCES_MAX = 100000 };
+
+static const pleat_cli_option_t pleat_cli_verify_option_table[] = {
+    {PLEAT_CLI_KEY_LIMIT, "limit", "BYTES",
+     "for traces: the limit under which they were recorded; sessions and cases carry their own"},
+    {PLEAT_CLI_KEY_DEVICE_MEMORY, "device-memory", "BYTES",
+     "for traces: memory of the device on which they were recorded"},
+    {PLEAT_CLI_KEY_CONF, "conf", "STRING",
+     "for traces: settings under which they were recorded, as in ALLOC_CONF"},
+    {KEY_DIFFERENCES, "differences", "N", "show the first N differences of a file; without it 5"},
+    PLEAT_CLI_OPTION_JSON,
+};
+
+typedef struct pleat_cli_verify_call {
+    pleat_cli_replay_options_t options; /* limit, device and settings of traces */
+    uint64_t difference_max;
+} pleat_cli_verify_call_t;
+
+static int pleat_cli_verify_unreadable(pleat_cli_verify_result_t *result)
+{
+    result->verdict = PLEAT_CLI_UNREADABLE;
+    result->reason = strdup(pleat_last_error());
+    return pleat_cli_error("%s", pleat_last_error());
+}
+
+/* The verdict follows from the counts, or from a reason why nothing was compared. */
+static int pleat_cli_verify_judge(pleat_cli_verify_result_t *result, const char *skipped)
+{
+    if (skipped[0]) {
+        result->verdict = PLEAT_CLI_SKIPPED;
+        result->reason = strdup(skipped);
+        return result->reason ? PLEAT_CLI_EXIT_GOOD : pleat_cli_error("no host memory");
+    }
+    result->verdict = result->difference_count > 0 ? PLEAT_CLI_DIFFERENT : PLEAT_CLI_EQUAL;
+    return result->difference_count > 0 ? PLEAT_CLI_EXIT_NO : PLEAT_CLI_EXIT_GOOD;
+}
+
+static bool pleat_cli_verify_take_session(pleat_cli_verify_result_t *result,
+                                          const pleat_session_check_t *check)
+{
+    size_t shown = check->difference_count < check->difference_capacity
+                       ? check->difference_count
+                       : check->difference_capacity;
+
+    result->calls = check->call_count;
+    result->addresses = check->address_count;
+    result->events = check->event_count;
+    result->statistics = check->stat_count;
+    result->states = check->state_count;
+    result->difference_count = check->difference_count;
+    for (size_t i = 0; i < shown; i++) {
+        pleat_session_difference_t *difference = &check->differences[i];
+        char where[64];
+
+        if (difference->line > 0) {
+            (void)snprintf(where, sizeof(where), "line %llu, %s",
+                           (unsigned long long)difference->line, difference->call);
+        } else {
+            (void)snprintf(where, sizeof(where), "end state");
+        }
+        if (!pleat_cli_verify_result_add(result, &(pleat_cli_difference_t){where, difference->what,
+                                                                           difference->expected,
+                                                                           difference->got})) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int pleat_cli_verify_session(const pleat_cli_verify_call_t *call, pleat_input_t *input,
+                                    pleat_cli_verify_result_t *result)
+{
+    pleat_session_t *session = NULL;
+    pleat_session_check_t check = {.difference_capacity = call->difference_max};
+    int exit_status = PLEAT_CLI_EXIT_GOOD;
+
+    if (pleat_session_load_input(input, &session) != PLEAT_OK) {
+        return pleat_cli_verify_unreadable(result);
+    }
+    check.differences = calloc(call->difference_max, sizeof(*check.differences));
+    if (!check.differences) {
+        exit_status = pleat_cli_error("no host memory");
+    } else if (pleat_session_check_run(session, 0, &check) != PLEAT_OK) {
+        exit_status = pleat_cli_verify_unreadable(result);
+    } else if (!pleat_cli_verify_take_session(result, &check)) {
+        exit_status = pleat_cli_error("no host memory");
+    } else {
+        exit_status = pleat_cli_verify_judge(result, check.skipped);
+    }
+    free(check.differences);
+    pleat_session_destroy(session);
+    return exit_status;
+}
+
+/* Points that a trace leaves open: how its calls were read, and rules whose outcome its events do
+ * not show. */
+static bool pleat_cli_verify_take_open(pleat_cli_verify_result_t *result,
+                                       const pleat_program_t *program,
+                                       const pleat_trace_check_t *check)
+{
+    result->undecided =
+        calloc(PLEAT_UNDECIDED_COUNT + PLEAT_TRACE_RULE_COUNT, sizeof(*result->undecided));
+    result->unreached = calloc(PLEAT_TRACE_RULE_COUNT, sizeof(*result->unreached));
+    if (!result->undecided || !result->unreached) {
+        return false;
+    }
+    for (int i = 0; i < (int)PLEAT_UNDECIDED_COUNT; i++) {
+        if (program->undecided[i].count > 0) {
+            result->undecided[result->undecided_count++] = (pleat_cli_open_point_t){
+                pleat_undecided_text((pleat_undecided_t)i), program->undecided[i].count};
+        }
+    }
+    for (int i = 0; i < (int)PLEAT_TRACE_RULE_COUNT; i++) {
+        const char *text = pleat_trace_rule_text((pleat_trace_rule_t)i);
+
+        if (check->rules[i] == 0) {
+            result->unreached[result->unreached_count++] = text;
+        } else if (!pleat_trace_rule_is_visible((pleat_trace_rule_t)i)) {
+            result->undecided[result->undecided_count++] =
+                (pleat_cli_open_point_t){text, check->rules[i]};
+        }
+    }
+    return true;
+}
+
+static bool pleat_cli_verify_take_trace(pleat_cli_verify_result_t *result,
+                                        const pleat_program_t *program,
+                                        const pleat_trace_check_t *check)
+{
+    uint64_t shown = check->difference_count < check->difference_capacity
+                         ? check->difference_count
+                         : check->difference_capacity;
+    char nothing[] = "";
+
+    result->calls = check->call_count;
+    result->addresses = check->address_count;
+    result->events = check->event_count;
+    result->difference_count = check->difference_count;
+    for (uint64_t i = 0; i < shown; i++) {
+        pleat_trace_difference_t *difference = &check->differences[i];
+        char where[96];
+
+        (void)snprintf(where, sizeof(where), "event %llu, %s",
+                       (unsigned long long)difference->event + 1, difference->call);
+        if (!pleat_cli_verify_result_add(
+                result,
+                &(pleat_cli_difference_t){where, nothing, difference->expected, difference->got})) {
+            return false;
+        }
+    }
+    return check->unchecked[0] || pleat_cli_verify_take_open(result, program, check);
+}
+
+static void pleat_cli_verify_progress(void *context, uint64_t done, uint64_t all)
+{
+    pleat_cli_progress_update(context, done, all);
+}
+
+static int pleat_cli_verify_program(const pleat_cli_verify_call_t *call, const pleat_trace_t *trace,
+                                    const pleat_program_t *program,
+                                    pleat_cli_verify_result_t *result)
+{
+    pleat_cli_progress_t progress;
+    pleat_trace_check_options_t options = {
+        .allocator = call->options.allocators[0],
+        .device_bytes = call->options.device_bytes,
+        .progress = pleat_cli_verify_progress,
+        .progress_context = &progress,
+    };
+    pleat_trace_check_t check = {.difference_capacity = call->difference_max};
+    int exit_status = PLEAT_CLI_EXIT_GOOD;
+
+    check.differences = calloc(call->difference_max, sizeof(*check.differences));
+    if (!check.differences) {
+        return pleat_cli_error("no host memory");
+    }
+    pleat_cli_progress_begin(&progress, trace->name);
+    pleat_status_t status = pleat_trace_check_run(trace, program, &options, &check);
+    pleat_cli_progress_end(&progress);
+    if (status != PLEAT_OK) {
+        exit_status = pleat_cli_verify_unreadable(result);
+    } else if (!pleat_cli_verify_take_trace(result, program, &check)) {
+        exit_status = pleat_cli_error("no host memory");
+    } else {
+        exit_status = pleat_cli_verify_judge(result, check.unchecked);
+    }
+    free(check.differences);
+    return exit_status;
+}
+
+static int pleat_cli_verify_trace(const pleat_cli_verify_call_t *call, pleat_input_t *input,
+                                  pleat_cli_verify_result_t *result)
+{
+    pleat_trace_t *trace = NULL;
+    pleat_program_t *program = NULL;
+    int exit_status = PLEAT_CLI_EXIT_GOOD;
+
+    if (pleat_trace_load_input(input, &trace) != PLEAT_OK) {
+        return pleat_cli_verify_unreadable(result);
+    }
+    if (pleat_program_create(trace, &call->options.allocators[0], call->options.device_bytes,
+                             &program) != PLEAT_OK) {
+        exit_status = pleat_cli_verify_unreadable(result);
+    } else {
+        exit_status = pleat_cli_verify_program(call, trace, program, result);
+    }
+    pleat_program_destroy(program);
+    pleat_trace_destroy(trace);
+    return exit_status;
+}
+
+static int pleat_cli_verify_file(const pleat_cli_verify_call_t *call, const char *path,
+                                 pleat_cli_verify_result_t *result)
+{
+    pleat_input_t *input = NULL;
+    int exit_status = PLEAT_CLI_EXIT_GOOD;
+
+    result->path = path;
+    result->kind = "-";
+    if (pleat_input_open(path, &input) != PLEAT_OK) {
+        return pleat_cli_verify_unreadable(result);
+    }
+    switch (pleat_input_kind(input)) {
+    case PLEAT_INPUT_RECORDING:
+        result->kind = "session";
+        exit_status = pleat_cli_verify_session(call, input, result);
+        break;
+    case PLEAT_INPUT_CASE:
+        result->kind = "case";
+        exit_status = pleat_cli_verify_session(call, input, result);
+        break;
+    case PLEAT_INPUT_TRACE_TEXT:
+    case PLEAT_INPUT_TRACE_BINARY:
+        result->kind = "trace";
+        exit_status = pleat_cli_verify_trace(call, input, result);
+        break;
+    case PLEAT_INPUT_UNKNOWN:
+    case PLEAT_INPUT_PICKLE:
+    case PLEAT_INPUT_KIND_COUNT:
+        (void)!pleat_input_refuse(input, "a recorded session, a case or a trace");
+        exit_status = pleat_cli_verify_unreadable(result);
+        break;
+    }
+    pleat_input_close(input);
+    return exit_status;
+}
+
+/* A check that compared nothing has no answer: that is not the same as a good one. */
+static int pleat_cli_verify_end(const pleat_cli_verify_result_t *results, size_t count,
+                                int exit_status)
+{
+    size_t skipped = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        skipped += results[i].verdict == PLEAT_CLI_SKIPPED ? 1 : 0;
+    }
+    if (exit_status == PLEAT_CLI_EXIT_GOOD && skipped == count) {
+        return pleat_cli_error("nothing was compared: %s", results[0].reason);
+    }
+    return exit_status;
+}
+
+static int pleat_cli_verify_all(const pleat_cli_verify_call_t *call, size_t count, char **paths)
+{
+    pleat_cli_verify_result_t *results = calloc(count, sizeof(*results));
+    int exit_status = PLEAT_CLI_EXIT_GOOD;
+
+    if (!results) {
+        return pleat_cli_error("no host memory");
+    }
+    for (size_t i = 0; i < count; i++) {
+        int status = pleat_cli_verify_file(call, paths[i], &results[i]);
+
+        if (call->options.is_json) {
+            int printed = pleat_cli_verify_print_json(&results[i]);
+
+            status = printed > status ? printed : status;
+        }
+        exit_status = status > exit_status ? status : exit_status;
+    }
+    if (!call->options.is_json) {
+        int printed = pleat_cli_verify_print(results, count);
+
+        exit_status = printed > exit_status ? printed : exit_status;
+    }
+    exit_status = pleat_cli_verify_end(results, count, exit_status);
+    for (size_t i = 0; i < count; i++) {
+        pleat_cli_verify_result_fini(&results[i]);
+    }
+    free(results);
+    return exit_status;
+}
+
+static int pleat_cli_verify_run(const pleat_cli_command_t *command, int argc, char **argv)
+{
+    pleat_cli_verify_call_t call = {.difference_max = 5};
+    pleat_cli_args_t args;
+    int key = 0;
+    int wrong = 0;
+
+    pleat_cli_replay_options_init(&call.options);
+    pleat_cli_args_init(&args, command, argc, argv);
+    while ((key = pleat_cli_args_next(&args)) != PLEAT_CLI_ARGS_END) {
+        if (key == PLEAT_CLI_ARGS_STOP) {
+            return args.exit_status;
+        }
+        wrong = key == KEY_DIFFERENCES ? pleat_cli_args_count(&args, 1, PLEAT_CLI_DIFFERENCES_MAX,
+                                                              &call.difference_max)
+                                       : pleat_cli_replay_options_take(&call.options, &args, key);
+        if (wrong) {
+            return wrong;
+        }
+    }
+    if (args.first_operand == argc) {
+        return pleat_cli_args_error(command, "a file is missing");
+    }
+    if (call.options.conf_count > 1) {
+        return pleat_cli_args_error(command, "--conf is given %zu times; a recording has one",
+                                    call.options.conf_count);
+    }
+    wrong = pleat_cli_replay_options_finish(&call.options);
+    if (wrong) {
+        return wrong;
+    }
+    return pleat_cli_verify_all(&call, (size_t)(argc - args.first_operand),
+                                argv + args.first_operand);
+}
+
+const pleat_cli_command_t pleat_cli_verify = {
+    .name = "verify",
+    .brief = "check recorded sessions, cases and traces call by call",
+    .operands = "FILE...",
+    .description =
+        "Performs the calls of each file and compares what the allocator does with what was\n"
+        "recorded. The kind of a file is recognised by its content; '-' is standard input.\n"
+        "  recorded session   every address, event and statistic after every call, and the end\n"
+        "  case               what the case expects\n"
+        "  trace              every address and event; the device answers as recorded. What a\n"
+        "                     trace cannot decide is listed as undecided\n"
+        "On a difference the call is shown, what was expected and what came; the status is 1.",
+    .examples = "  pleat verify sessions/*.oracle.gz cases/*.case\n"
+                "  pleat verify run.trace.xz --limit 40GiB",
+    .options = pleat_cli_verify_option_table,
+    .option_count =
+        sizeof(pleat_cli_verify_option_table) / sizeof(pleat_cli_verify_option_table[0]),
+    .run = pleat_cli_verify_run,
+};

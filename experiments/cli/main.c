@@ -1,0 +1,115 @@
+/*
+ * main: the program `pleat`, in the style of git: finds the subcommand, prints help and version.
+ */
+#include "args.h"
+#include "report.h"
+
+#include <string.h>
+
+#define PLEAT_CLI_COMMAND_POINTER(name) &pleat_cli_##name,
+static const pleat_cli_command_t *const pleat_cli_commands[] = {
+    PLEAT_CLI_COMMAND_LIST(PLEAT_CLI_COMMAND_POINTER)};
+#undef PLEAT_CLI_COMMAND_POINTER
+
+enum { PLEAT_CLI_COMMAND_COUNT = sizeof(pleat_cli_commands) / sizeof(pleat_cli_commands[0]) };
+
+static void pleat_cli_main_help(FILE *stream)
+{
+    (void)fputs(
+        "Usage: pleat COMMAND [options] ...\n"
+        "       pleat help COMMAND\n"
+        "       pleat --version\n"
+        "\n"
+        "Replays allocation traces of GPU programs on a simulated device, and shows what a\n"
+        "caching allocator makes of them. No GPU is needed.\n"
+        "\n"
+        "Commands:\n",
+        stream);
+    for (size_t i = 0; i < PLEAT_CLI_COMMAND_COUNT; i++) {
+        (void)fprintf(stream, "  %-9s %s\n", pleat_cli_commands[i]->name,
+                      pleat_cli_commands[i]->brief);
+    }
+    (void)fputs(
+        "\n"
+        "Exit status: 0 good; 1 the answer is no (a difference, out of memory in a replay);\n"
+        "2 the call or the input is wrong. '-' is standard input. Sizes take units: 40GiB,\n"
+        "512MiB, bytes. Every command understands --help and, for machines, --json.\n",
+        stream);
+}
+
+static const pleat_cli_command_t *pleat_cli_main_find(const char *name)
+{
+    for (size_t i = 0; i < PLEAT_CLI_COMMAND_COUNT; i++) {
+        if (strcmp(pleat_cli_commands[i]->name, name) == 0) {
+            return pleat_cli_commands[i];
+        }
+    }
+    return NULL;
+}
+
+static int pleat_cli_main_unknown(const char *what, const char *word)
+{
+    const char *names[PLEAT_CLI_COMMAND_COUNT + 1];
+    size_t count = 0;
+
+    for (; count < PLEAT_CLI_COMMAND_COUNT; count++) {
+        names[count] = pleat_cli_commands[count]->name;
+    }
+    names[count++] = "help";
+    const char *nearest = pleat_cli_nearest(word, names, count);
+    if (nearest) {
+        (void)pleat_cli_error("unknown %s '%s'; did you mean '%s'?", what, word, nearest);
+    } else {
+        (void)pleat_cli_error("unknown %s '%s'", what, word);
+    }
+    pleat_cli_hint("See 'pleat --help' for all commands.");
+    return PLEAT_CLI_EXIT_USAGE;
+}
+
+static int pleat_cli_main_print_help(int argc, char **argv)
+{
+    if (argc < 3) {
+        pleat_cli_main_help(stdout);
+        return PLEAT_CLI_EXIT_GOOD;
+    }
+    const pleat_cli_command_t *command = pleat_cli_main_find(argv[2]);
+    if (!command) {
+        return pleat_cli_main_unknown("command", argv[2]);
+    }
+    pleat_cli_args_help(command, stdout);
+    return PLEAT_CLI_EXIT_GOOD;
+}
+
+static int pleat_cli_main_run(int argc, char **argv)
+{
+    const pleat_cli_command_t *command = NULL;
+
+    if (argc < 2) {
+        (void)pleat_cli_error("a command is missing");
+        pleat_cli_main_help(stderr);
+        return PLEAT_CLI_EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
+        strcmp(argv[1], "-h") == 0) {
+        return pleat_cli_main_print_help(argc, argv);
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        (void)printf("pleat %s\n", pleat_version());
+        return PLEAT_CLI_EXIT_GOOD;
+    }
+    if (argv[1][0] == '-' && argv[1][1] != '\0') {
+        return pleat_cli_main_unknown("option", argv[1]);
+    }
+    command = pleat_cli_main_find(argv[1]);
+    if (!command) {
+        return pleat_cli_main_unknown("command", argv[1]);
+    }
+    pleat_cli_report_set_command(command->name);
+    return command->run(command, argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    pleat_cli_report_set_call(argc, argv);
+    return pleat_cli_finish_output(pleat_cli_main_run(argc, argv));
+}

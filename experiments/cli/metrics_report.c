@@ -1,0 +1,231 @@
+/*
+ * metrics_report: lists and objects come from the list of metrics; the table of a comparison picks
+ * what a user wants to see first.
+ */
+#include "metrics_report.h"
+#include "json.h"
+#include "size.h"
+#include "table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const double pleat_cli_gib = 1073741824.0;
+
+#define PLEAT_CLI_JSON_TEXT(value) json_string(value)
+#define PLEAT_CLI_JSON_COUNT(value) json_integer((json_int_t)(value))
+#define PLEAT_CLI_JSON_REAL(value) json_real(value)
+
+int pleat_cli_metrics_print_json(const pleat_metrics_t *metrics)
+{
+    json_t *object = json_object();
+
+#define PLEAT_CLI_JSON_METRIC(type, name, text) \
+    (void)json_object_set_new(object, #name, PLEAT_CLI_JSON_##type(metrics->name));
+    PLEAT_METRIC_LIST(PLEAT_CLI_JSON_METRIC)
+#undef PLEAT_CLI_JSON_METRIC
+    (void)json_object_set_new(object, "device", json_string("simulated"));
+    return pleat_cli_json_print(object);
+}
+
+static const char *pleat_cli_conf_label(const char *conf)
+{
+    return conf[0] ? conf : "(default)";
+}
+
+static void pleat_cli_list_row(pleat_cli_table_t *table, const char *name, const char *value,
+                               const char *meaning)
+{
+    pleat_cli_table_row(table);
+    pleat_cli_table_text(table, name);
+    pleat_cli_table_text(table, value);
+    pleat_cli_table_text(table, meaning);
+}
+
+static void pleat_cli_list_text(pleat_cli_table_t *table, const char *name, const char *value,
+                                const char *meaning)
+{
+    pleat_cli_list_row(table, name, strcmp(name, "conf") == 0 ? pleat_cli_conf_label(value) : value,
+                       meaning);
+}
+
+/* Bytes are shown with a unit, other counts as they are. */
+static void pleat_cli_list_count(pleat_cli_table_t *table, const char *name, uint64_t value,
+                                 const char *meaning)
+{
+    static const char bytes[] = "_bytes";
+    size_t length = strlen(name);
+    char text[64];
+
+    if (length > sizeof(bytes) && strcmp(name + length - (sizeof(bytes) - 1), bytes) == 0) {
+        pleat_cli_size_format(value, text, sizeof(text));
+    } else {
+        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+    }
+    pleat_cli_list_row(table, name, text, meaning);
+}
+
+static void pleat_cli_list_real(pleat_cli_table_t *table, const char *name, double value,
+                                const char *meaning)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "%.4g", value);
+    pleat_cli_list_row(table, name, text, meaning);
+}
+
+#define PLEAT_CLI_LIST_TEXT pleat_cli_list_text
+#define PLEAT_CLI_LIST_COUNT pleat_cli_list_count
+#define PLEAT_CLI_LIST_REAL pleat_cli_list_real
+
+int pleat_cli_metrics_print_list(const pleat_metrics_t *metrics)
+{
+    pleat_cli_table_t *table = pleat_cli_table_create();
+
+    pleat_cli_table_column(table, "metric", PLEAT_CLI_LEFT);
+    pleat_cli_table_column(table, "value", PLEAT_CLI_RIGHT);
+    pleat_cli_table_column(table, "meaning", PLEAT_CLI_LEFT);
+#define PLEAT_CLI_LIST_METRIC(type, name, text) \
+    PLEAT_CLI_LIST_##type(table, #name, metrics->name, text);
+    PLEAT_METRIC_LIST(PLEAT_CLI_LIST_METRIC)
+#undef PLEAT_CLI_LIST_METRIC
+    return pleat_cli_table_print(table);
+}
+
+static uint64_t pleat_cli_wasted_bytes(const pleat_metrics_t *metrics)
+{
+    return metrics->reserved_peak_bytes > metrics->active_peak_bytes
+               ? metrics->reserved_peak_bytes - metrics->active_peak_bytes
+               : 0;
+}
+
+static void pleat_cli_table_metrics(pleat_cli_table_t *table, const pleat_metrics_t *metrics)
+{
+    pleat_cli_table_text(table, metrics->mode);
+    pleat_cli_table_text(table, pleat_cli_conf_label(metrics->conf));
+    pleat_cli_table_cell(table, "%.2f", (double)metrics->reserved_peak_bytes / pleat_cli_gib);
+    pleat_cli_table_cell(table, "%.2f", (double)metrics->active_peak_bytes / pleat_cli_gib);
+    pleat_cli_table_cell(table, "%.1f", metrics->utilization * 100.0);
+    pleat_cli_table_cell(table, "%.2f", (double)pleat_cli_wasted_bytes(metrics) / pleat_cli_gib);
+    pleat_cli_table_cell(table, "%.2f", (double)metrics->inactive_split_peak_bytes / pleat_cli_gib);
+    pleat_cli_table_cell(table, "%llu", (unsigned long long)metrics->num_alloc_retries);
+    pleat_cli_table_cell(table, "%llu", (unsigned long long)metrics->num_ooms);
+    pleat_cli_table_cell(table, "%llu", (unsigned long long)metrics->driver_calls);
+    pleat_cli_table_cell(table, "%.1f", (double)metrics->driver_us / 1000.0);
+    pleat_cli_table_cell(table, "%llu", (unsigned long long)metrics->waits);
+}
+
+int pleat_cli_metrics_print_table(const pleat_metrics_t *metrics, size_t count, bool has_traces)
+{
+    pleat_cli_table_t *table = pleat_cli_table_create();
+
+    if (has_traces) {
+        pleat_cli_table_column(table, "trace", PLEAT_CLI_LEFT);
+    }
+    pleat_cli_table_column(table, "mode", PLEAT_CLI_LEFT);
+    pleat_cli_table_column(table, "conf", PLEAT_CLI_LEFT);
+    static const char *const headings[] = {"reserved GiB", "active GiB", "util. %", "wasted GiB",
+                                           "split GiB",    "retries",    "OOMs",    "calls",
+                                           "driver ms*",   "waits*"};
+    for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++) {
+        pleat_cli_table_column(table, headings[i], PLEAT_CLI_RIGHT);
+    }
+    for (size_t i = 0; i < count; i++) {
+        pleat_cli_table_row(table);
+        if (has_traces) {
+            pleat_cli_table_text(table, metrics[i].trace);
+        }
+        pleat_cli_table_metrics(table, &metrics[i]);
+    }
+    return pleat_cli_table_print(table);
+}
+
+void pleat_cli_metrics_print_note(bool has_own_costs)
+{
+    (void)printf("Peaks: reserved is held from the device, active is in use (what any allocator "
+                 "needs), wasted is\nthe difference, split lay free beside blocks in use. "
+                 "*: simulated, by %s; not measured.\n",
+                 has_own_costs ? "the cost table given" : "a cost table of an H200");
+}
+
+static void pleat_cli_words_setting(const pleat_metrics_t *metrics, bool has_modes)
+{
+    if (has_modes) {
+        (void)printf("%s %s", metrics->mode, pleat_cli_conf_label(metrics->conf));
+    } else {
+        (void)printf("%s", pleat_cli_conf_label(metrics->conf));
+    }
+}
+
+static void pleat_cli_words_one(const pleat_metrics_t *metrics)
+{
+    double reserved = (double)metrics->reserved_peak_bytes / pleat_cli_gib;
+    double active = (double)metrics->active_peak_bytes / pleat_cli_gib;
+    double wasted = (double)pleat_cli_wasted_bytes(metrics) / pleat_cli_gib;
+
+    (void)printf("%s: up to %.2f GiB held for %.2f GiB in use; %.2f GiB (%.1f %%) more than needed",
+                 metrics->trace, reserved, active, wasted,
+                 reserved > 0.0 ? wasted / reserved * 100.0 : 0.0);
+    if (metrics->num_alloc_retries > 0) {
+        (void)printf(", and memory ran short %llu time%s",
+                     (unsigned long long)metrics->num_alloc_retries,
+                     metrics->num_alloc_retries == 1 ? "" : "s");
+    }
+    (void)puts(".");
+}
+
+/* Fewer failures first, then less memory. */
+static bool pleat_cli_words_is_better(const pleat_metrics_t *a, const pleat_metrics_t *b)
+{
+    return a->num_ooms != b->num_ooms ? a->num_ooms < b->num_ooms
+                                      : a->reserved_peak_bytes < b->reserved_peak_bytes;
+}
+
+static void pleat_cli_words_several(const pleat_metrics_t *metrics, size_t count)
+{
+    const pleat_metrics_t *best = metrics;
+    const pleat_metrics_t *worst = metrics;
+    bool has_modes = false;
+
+    for (size_t i = 1; i < count; i++) {
+        best = pleat_cli_words_is_better(&metrics[i], best) ? &metrics[i] : best;
+        worst = pleat_cli_words_is_better(worst, &metrics[i]) ? &metrics[i] : worst;
+        has_modes |= strcmp(metrics[i].mode, metrics[0].mode) != 0;
+    }
+    if (!pleat_cli_words_is_better(best, worst)) {
+        (void)printf("%s: all hold the same, %.2f GiB for %.2f GiB in use.\n", metrics->trace,
+                     (double)best->reserved_peak_bytes / pleat_cli_gib,
+                     (double)best->active_peak_bytes / pleat_cli_gib);
+        return;
+    }
+    (void)printf("%s: least with ", metrics->trace);
+    pleat_cli_words_setting(best, has_modes);
+    (void)printf(", %.2f GiB for %.2f GiB in use; ",
+                 (double)best->reserved_peak_bytes / pleat_cli_gib,
+                 (double)best->active_peak_bytes / pleat_cli_gib);
+    pleat_cli_words_setting(worst, has_modes);
+    if (worst->reserved_peak_bytes >= best->reserved_peak_bytes) {
+        (void)printf(" holds %.2f GiB more.\n",
+                     (double)(worst->reserved_peak_bytes - best->reserved_peak_bytes) /
+                         pleat_cli_gib);
+    } else {
+        (void)puts(" fails more often.");
+    }
+}
+
+void pleat_cli_metrics_print_words(const pleat_metrics_t *metrics, size_t count)
+{
+    if (count == 1) {
+        pleat_cli_words_one(metrics);
+    } else {
+        pleat_cli_words_several(metrics, count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (metrics[i].num_ooms > 0) {
+            (void)printf("%s, %s %s: %llu request%s failed, out of memory.\n", metrics[i].trace,
+                         metrics[i].mode, pleat_cli_conf_label(metrics[i].conf),
+                         (unsigned long long)metrics[i].num_ooms,
+                         metrics[i].num_ooms == 1 ? "" : "s");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+/*
+ * replay_job: load, read the calls out of the trace, replay.
+ */
+#include "replay_job.h"
+#include "progress.h"
+#include "report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLEAT_CLI_CURVE_BINS = 1024 };
+
+/* Most memory that the segments of the recording took. */
+static uint64_t pleat_cli_recorded_peak(const pleat_trace_t *trace)
+{
+    uint64_t held = 0;
+    uint64_t peak = 0;
+
+    for (uint64_t i = 0; i < trace->event_count; i++) {
+        const pleat_trace_event_t *event = &trace->events[i];
+
+        if (event->action == PLEAT_ACTION_SEGMENT_ALLOC ||
+            event->action == PLEAT_ACTION_SEGMENT_MAP) {
+            held = held + event->bytes < held ? UINT64_MAX : held + event->bytes;
+        } else if (event->action == PLEAT_ACTION_SEGMENT_FREE ||
+                   event->action == PLEAT_ACTION_SEGMENT_UNMAP) {
+            held -= event->bytes < held ? event->bytes : held;
+        }
+        peak = held > peak ? held : peak;
+    }
+    return peak;
+}
+
+/* Limit and device decide how a trace is read only if the recording can have been made under them;
+ * what a user tries out afterwards must not change which calls the program made. */
+static pleat_status_t pleat_cli_replay_job_read(pleat_cli_replay_job_t *job,
+                                                const pleat_trace_t *trace)
+{
+    pleat_options_t recording = PLEAT_OPTIONS_INIT;
+    uint64_t device_bytes = PLEAT_SIM_DEFAULT_CAPACITY_BYTES;
+    uint64_t peak_bytes = pleat_cli_recorded_peak(trace);
+
+    if (job->options->has_limit && job->options->limit_bytes >= peak_bytes) {
+        recording.limit_bytes = job->options->limit_bytes;
+    }
+    if (job->options->device_bytes >= peak_bytes) {
+        device_bytes = job->options->device_bytes;
+    }
+    return pleat_program_create(trace, &recording, device_bytes, &job->program);
+}
+
+/* Take the calls of empty_cache out. Work that only such a call waited for is over by itself. */
+static void pleat_cli_replay_job_drop_empty_cache(pleat_program_t *program)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < program->call_count; i++) {
+        if (program->calls[i].kind != PLEAT_PROGRAM_EMPTY_CACHE) {
+            program->calls[kept++] = program->calls[i];
+            continue;
+        }
+        program->counts[PLEAT_PROGRAM_EMPTY_CACHE]--;
+        for (size_t j = kept; j > 0 && program->calls[j - 1].kind == PLEAT_PROGRAM_COMPLETE_IN_CALL;
+             j--) {
+            program->calls[j - 1].kind = PLEAT_PROGRAM_COMPLETE;
+            program->counts[PLEAT_PROGRAM_COMPLETE_IN_CALL]--;
+            program->counts[PLEAT_PROGRAM_COMPLETE]++;
+        }
+    }
+    program->call_count = kept;
+}
+
+static int pleat_cli_replay_job_take(pleat_cli_replay_job_t *job, pleat_trace_t *trace)
+{
+    pleat_status_t status = pleat_cli_replay_job_read(job, trace);
+
+    job->name = strdup(strcmp(trace->name, "-") == 0 ? "standard input" : trace->name);
+    pleat_trace_destroy(trace);
+    if (status != PLEAT_OK) {
+        return pleat_cli_error("%s: %s", job->name ? job->name : "trace", pleat_last_error());
+    }
+    if (!job->name) {
+        return pleat_cli_error("no host memory");
+    }
+    if (job->options->drops_empty_cache) {
+        pleat_cli_replay_job_drop_empty_cache(job->program);
+    }
+    return PLEAT_CLI_EXIT_GOOD;
+}
+
+int pleat_cli_replay_job_open(pleat_cli_replay_job_t *job,
+                              const pleat_cli_replay_options_t *options, const char *path)
+{
+    pleat_trace_t *trace = NULL;
+
+    *job = (pleat_cli_replay_job_t){.options = options};
+    if (pleat_trace_load(path, &trace) != PLEAT_OK) {
+        return pleat_cli_error("%s", pleat_last_error());
+    }
+    return pleat_cli_replay_job_take(job, trace);
+}
+
+int pleat_cli_replay_job_open_input(pleat_cli_replay_job_t *job,
+                                    const pleat_cli_replay_options_t *options, pleat_input_t *input)
+{
+    pleat_trace_t *trace = NULL;
+
+    *job = (pleat_cli_replay_job_t){.options = options};
+    if (pleat_trace_load_input(input, &trace) != PLEAT_OK) {
+        return pleat_cli_error("%s", pleat_last_error());
+    }
+    return pleat_cli_replay_job_take(job, trace);
+}
+
+void pleat_cli_replay_job_close(pleat_cli_replay_job_t *job)
+{
+    pleat_replay_destroy(job->replay);
+    pleat_program_destroy(job->program);
+    free(job->name);
+    *job = (pleat_cli_replay_job_t){0};
+}
+
+static void pleat_cli_replay_job_progress(void *context, uint64_t done, uint64_t all)
+{
+    pleat_cli_progress_update(context, done, all);
+}
+
+static pleat_status_t pleat_cli_replay_job_perform(pleat_cli_replay_job_t *job,
+                                                   pleat_replay_options_t *replay_options,
+                                                   pleat_metrics_t *metrics_out)
+{
+    pleat_cli_progress_t progress;
+    pleat_status_t status = PLEAT_OK;
+
+    pleat_replay_destroy(job->replay);
+    job->replay = NULL;
+    pleat_cli_progress_begin(&progress, job->name);
+    replay_options->progress = pleat_cli_replay_job_progress;
+    replay_options->progress_context = &progress;
+    status = pleat_replay_create(job->program, replay_options, &job->replay);
+    if (status == PLEAT_OK) {
+        status = pleat_replay_run(job->replay, metrics_out);
+    }
+    pleat_cli_progress_end(&progress);
+    return status;
+}
+
+int pleat_cli_replay_job_run(pleat_cli_replay_job_t *job, size_t mode_index, size_t conf_index,
+                             pleat_cli_timeline_file_t *timeline, pleat_metrics_t *metrics_out)
+{
+    pleat_replay_options_t replay_options = PLEAT_REPLAY_OPTIONS_INIT;
+    pleat_curve_t curve = {0};
+    bool has_curve = timeline && timeline->file;
+    int exit_status = PLEAT_CLI_EXIT_GOOD;
+
+    replay_options.mode = job->options->modes[mode_index];
+    replay_options.allocator = job->options->allocators[conf_index];
+    replay_options.device_bytes = job->options->device_bytes;
+    replay_options.costs = job->options->has_costs ? &job->options->costs : NULL;
+    replay_options.passes = job->options->passes;
+    if (has_curve) {
+        if (pleat_curve_init(&curve, PLEAT_CLI_CURVE_BINS) != PLEAT_OK) {
+            return pleat_cli_error("%s: %s", job->name, pleat_last_error());
+        }
+        replay_options.curve = &curve;
+    }
+    if (pleat_cli_replay_job_perform(job, &replay_options, metrics_out) != PLEAT_OK) {
+        exit_status = pleat_cli_error("%s: %s", job->name, pleat_last_error());
+    } else {
+        metrics_out->trace = job->name;
+        metrics_out->mode = pleat_mode_name(replay_options.mode);
+        metrics_out->conf = job->options->confs[conf_index];
+    }
+    if (has_curve) {
+        if (exit_status == PLEAT_CLI_EXIT_GOOD) {
+            exit_status = pleat_cli_timeline_file_add(timeline, &curve, metrics_out);
+        }
+        pleat_curve_fini(&curve);
+    }
+    return exit_status;
+}

@@ -1,0 +1,174 @@
+/*
+ * report: messages on standard error, and the end of standard output.
+ */
+#include "report.h"
+#include "command.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+static const char *pleat_cli_report_command;
+static char **pleat_cli_report_argv;
+static int pleat_cli_report_argc;
+
+void pleat_cli_report_set_command(const char *name)
+{
+    pleat_cli_report_command = name;
+}
+
+void pleat_cli_report_set_call(int argc, char **argv)
+{
+    pleat_cli_report_argc = argc;
+    pleat_cli_report_argv = argv;
+}
+
+void pleat_cli_write_call(FILE *stream)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-./:,=+%@";
+
+    (void)fputs("pleat", stream);
+    for (int i = 1; i < pleat_cli_report_argc; i++) {
+        const char *word = pleat_cli_report_argv[i];
+
+        (void)fputc(' ', stream);
+        if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+            (void)fputs(word, stream);
+            continue;
+        }
+        (void)fputc('\'', stream);
+        for (; *word; word++) {
+            if (*word == '\'') {
+                (void)fputs("'\\''", stream);
+            } else {
+                (void)fputc(*word == '\n' ? ' ' : *word, stream);
+            }
+        }
+        (void)fputc('\'', stream);
+    }
+}
+
+static void pleat_cli_report(const char *kind, const char *colour, const char *format, va_list args)
+{
+    bool has_colour = pleat_cli_has_colour(stderr);
+
+    (void)fflush(stdout); /* keeps the order where both go to one place */
+    (void)fprintf(stderr, "pleat%s%s: %s%s:%s ", pleat_cli_report_command ? " " : "",
+                  pleat_cli_report_command ? pleat_cli_report_command : "",
+                  has_colour ? colour : "", kind, has_colour ? "\033[0m" : "");
+    (void)vfprintf(stderr, format, args);
+    (void)fputc('\n', stderr);
+}
+
+int pleat_cli_error(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    pleat_cli_report("error", "\033[1;31m", format, args);
+    va_end(args);
+    return PLEAT_CLI_EXIT_USAGE;
+}
+
+void pleat_cli_warn(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    pleat_cli_report("warning", "\033[1;33m", format, args);
+    va_end(args);
+}
+
+void pleat_cli_hint(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vfprintf(stderr, format, args);
+    va_end(args);
+    (void)fputc('\n', stderr);
+}
+
+bool pleat_cli_has_colour(FILE *stream)
+{
+    const char *no_color = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+
+    if ((no_color && *no_color) || !terminal || strcmp(terminal, "dumb") == 0) {
+        return false;
+    }
+    return isatty(fileno(stream)) == 1;
+}
+
+int pleat_cli_finish_output(int exit_status)
+{
+    bool had_error = ferror(stdout) != 0;
+
+    errno = 0;
+    if (fflush(stdout) == 0 && !had_error) {
+        return exit_status;
+    }
+    if (errno == EPIPE) { /* the reader has seen enough, as `head` does */
+        return exit_status;
+    }
+    return pleat_cli_error("standard output was not written in full: %s",
+                           errno ? strerror(errno) : "an earlier write failed");
+}
+
+/* Levenshtein distance without regard to capitals; words longer than the row are never near. */
+static size_t pleat_cli_distance(const char *a, const char *b)
+{
+    enum { ROW = 64 };
+    size_t row[ROW];
+    size_t b_length = strlen(b);
+
+    if (b_length >= ROW) {
+        return SIZE_MAX;
+    }
+    for (size_t j = 0; j <= b_length; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; a[i - 1] != '\0'; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            char pair[2][2] = {{a[i - 1], '\0'}, {b[j - 1], '\0'}};
+            size_t best = diagonal + (strcasecmp(pair[0], pair[1]) != 0 ? 1 : 0);
+
+            best = row[j] + 1 < best ? row[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[b_length];
+}
+
+const char *pleat_cli_nearest(const char *word, const char *const *names, size_t count)
+{
+    const char *nearest = NULL;
+    size_t nearest_distance = SIZE_MAX;
+    size_t length = strlen(word);
+
+    if (length == 0 || length > 40) {
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t distance = pleat_cli_distance(word, names[i]);
+        size_t allowed = (strlen(names[i]) + 1) / 3;
+
+        if (length >= 3 && strncasecmp(word, names[i], length) == 0) {
+            distance = 1; /* a beginning of the name */
+        }
+        if (distance <= (allowed > 1 ? allowed : 1) && distance < nearest_distance) {
+            nearest = names[i];
+            nearest_distance = distance;
+        }
+    }
+    return nearest;
+}

@@ -1,0 +1,46 @@
+/*
+ * report: what the program says about itself: errors, warnings, and whether its output arrived.
+ * Everything here goes to standard error, prefixed `pleat COMMAND:`.
+ */
+#ifndef PLEAT_CLI_REPORT_H
+#define PLEAT_CLI_REPORT_H
+
+#include <pleat/base.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+/** Name of the subcommand for the prefix of messages; NULL before one is known. */
+void pleat_cli_report_set_command(const char *name);
+
+/** The words of the whole call, kept for pleat_cli_write_call; they stay the caller's. */
+void pleat_cli_report_set_call(int argc, char **argv);
+
+/** Write the call as a shell would take it, on one line without line end. */
+void pleat_cli_write_call(FILE *stream);
+
+/**
+ * Say what is wrong; the text is one line without line end.
+ * @return PLEAT_CLI_EXIT_USAGE, so that a caller can `return pleat_cli_error(...)`.
+ */
+int pleat_cli_error(const char *format, ...) PLEAT_PRINTF(1, 2);
+
+/** Say something that the user should know although the command goes on. */
+void pleat_cli_warn(const char *format, ...) PLEAT_PRINTF(1, 2);
+
+/** A line that points further (see --help), without the prefix. */
+void pleat_cli_hint(const char *format, ...) PLEAT_PRINTF(1, 2);
+
+/** Whether @p stream takes colour: it is a terminal that can, and NO_COLOR is not set. */
+bool pleat_cli_has_colour(FILE *stream);
+
+/**
+ * Flush standard output and see whether all of it was written.
+ * @return @p exit_status, or PLEAT_CLI_EXIT_USAGE when output was lost; that is reported, except
+ * for a reader that went away.
+ */
+int pleat_cli_finish_output(int exit_status);
+
+/** Nearest of @p count names to @p word, NULL if none is near enough to be a typing error. */
+const char *pleat_cli_nearest(const char *word, const char *const *names, size_t count);
+
+#endif

@@ -1,0 +1,195 @@
+/*
+ * verify_result: keeping and printing what a check of a file found.
+ */
+#include "verify_result.h"
+#include "json.h"
+#include "report.h"
+#include "table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void pleat_cli_verify_result_fini(pleat_cli_verify_result_t *result)
+{
+    for (size_t i = 0; i < result->difference_shown; i++) {
+        free(result->differences[i].where);
+        free(result->differences[i].what);
+        free(result->differences[i].expected);
+        free(result->differences[i].got);
+    }
+    free(result->differences);
+    free(result->undecided);
+    free(result->unreached);
+    free(result->reason);
+    *result = (pleat_cli_verify_result_t){0};
+}
+
+bool pleat_cli_verify_result_add(pleat_cli_verify_result_t *result,
+                                 const pleat_cli_difference_t *difference)
+{
+    size_t count = result->difference_shown;
+    pleat_cli_difference_t copy = {
+        strdup(difference->where),
+        strdup(difference->what),
+        strdup(difference->expected),
+        strdup(difference->got),
+    };
+    pleat_cli_difference_t *grown =
+        realloc(result->differences, (count + 1) * sizeof(*result->differences));
+
+    if (grown) {
+        result->differences = grown;
+    }
+    if (!grown || !copy.where || !copy.what || !copy.expected || !copy.got) {
+        free(copy.where);
+        free(copy.what);
+        free(copy.expected);
+        free(copy.got);
+        return false;
+    }
+    result->differences[count] = copy;
+    result->difference_shown = count + 1;
+    return true;
+}
+
+static const char *pleat_cli_verdict_text(pleat_cli_verdict_t verdict)
+{
+    static const char *const texts[] = {"equal", "different", "skipped", "unreadable"};
+
+    return texts[verdict];
+}
+
+static json_t *pleat_cli_verify_json_points(const pleat_cli_verify_result_t *result)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < result->undecided_count; i++) {
+        const pleat_cli_open_point_t *point = &result->undecided[i];
+        json_t *count =
+            point->count == UINT64_MAX ? json_null() : json_integer((json_int_t)point->count);
+
+        (void)json_array_append_new(list,
+                                    json_pack("{s:s, s:o}", "point", point->text, "count", count));
+    }
+    return list;
+}
+
+int pleat_cli_verify_print_json(const pleat_cli_verify_result_t *result)
+{
+    json_t *details = json_array();
+    json_t *unreached = json_array();
+
+    for (size_t i = 0; i < result->difference_shown; i++) {
+        const pleat_cli_difference_t *difference = &result->differences[i];
+
+        (void)json_array_append_new(details,
+                                    json_pack("{s:s, s:s, s:s, s:s}", "call", difference->where,
+                                              "what", difference->what, "expected",
+                                              difference->expected, "got", difference->got));
+    }
+    for (size_t i = 0; i < result->unreached_count; i++) {
+        (void)json_array_append_new(unreached, json_string(result->unreached[i]));
+    }
+    json_t *object = json_pack(
+        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "file", result->path,
+        "kind", result->kind, "result", pleat_cli_verdict_text(result->verdict), "calls",
+        (json_int_t)result->calls, "addresses", (json_int_t)result->addresses, "events",
+        (json_int_t)result->events, "statistics", (json_int_t)result->statistics, "states",
+        (json_int_t)result->states, "differences", (json_int_t)result->difference_count, "details",
+        details, "undecided", pleat_cli_verify_json_points(result), "not_reached", unreached);
+    if (object && result->reason) {
+        (void)json_object_set_new(object, "reason", json_string(result->reason));
+    }
+    return pleat_cli_json_print(object);
+}
+
+static int pleat_cli_verify_table(const pleat_cli_verify_result_t *results, size_t count)
+{
+    static const char *const headings[] = {"calls", "addresses",   "events",   "statistics",
+                                           "state", "differences", "undecided"};
+    pleat_cli_table_t *table = pleat_cli_table_create();
+
+    pleat_cli_table_column(table, "file", PLEAT_CLI_LEFT);
+    pleat_cli_table_column(table, "kind", PLEAT_CLI_LEFT);
+    for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++) {
+        pleat_cli_table_column(table, headings[i], PLEAT_CLI_RIGHT);
+    }
+    pleat_cli_table_column(table, "result", PLEAT_CLI_LEFT);
+    for (size_t i = 0; i < count; i++) {
+        const pleat_cli_verify_result_t *result = &results[i];
+        const uint64_t numbers[] = {
+            result->calls,  result->addresses,        result->events,         result->statistics,
+            result->states, result->difference_count, result->undecided_count};
+
+        pleat_cli_table_row(table);
+        pleat_cli_table_text(table, result->path);
+        pleat_cli_table_text(table, result->kind);
+        for (size_t j = 0; j < sizeof(numbers) / sizeof(numbers[0]); j++) {
+            if (result->verdict == PLEAT_CLI_SKIPPED || result->verdict == PLEAT_CLI_UNREADABLE) {
+                pleat_cli_table_text(table, "-");
+            } else {
+                pleat_cli_table_cell(table, "%llu", (unsigned long long)numbers[j]);
+            }
+        }
+        pleat_cli_table_text(table, pleat_cli_verdict_text(result->verdict));
+    }
+    return pleat_cli_table_print(table);
+}
+
+static void pleat_cli_verify_print_differences(const pleat_cli_verify_result_t *result)
+{
+    for (size_t i = 0; i < result->difference_shown; i++) {
+        const pleat_cli_difference_t *difference = &result->differences[i];
+
+        (void)printf("  %s%s%s\n    expected: %s\n    got:      %s\n", difference->where,
+                     difference->what[0] ? ": " : "", difference->what, difference->expected,
+                     difference->got);
+    }
+    if (result->difference_count > result->difference_shown) {
+        (void)printf("  and %llu more\n",
+                     (unsigned long long)(result->difference_count - result->difference_shown));
+    }
+}
+
+static void pleat_cli_verify_print_details(const pleat_cli_verify_result_t *result)
+{
+    if (!result->reason && result->difference_count == 0 && result->undecided_count == 0 &&
+        result->unreached_count == 0) {
+        return;
+    }
+    (void)printf("\n%s: %s%s%s\n", result->path, pleat_cli_verdict_text(result->verdict),
+                 result->reason ? ": " : "", result->reason ? result->reason : "");
+    pleat_cli_verify_print_differences(result);
+    for (size_t i = 0; i < result->undecided_count; i++) {
+        const pleat_cli_open_point_t *point = &result->undecided[i];
+
+        if (point->count == UINT64_MAX) {
+            (void)printf("  undecided: %s\n", point->text);
+        } else {
+            (void)printf("  undecided, %llu times: %s\n", (unsigned long long)point->count,
+                         point->text);
+        }
+    }
+    for (size_t i = 0; i < result->unreached_count; i++) {
+        (void)printf("%s%s", i == 0 ? "  never came to: " : "; ", result->unreached[i]);
+    }
+    (void)fputs(result->unreached_count > 0 ? "\n" : "", stdout);
+}
+
+int pleat_cli_verify_print(const pleat_cli_verify_result_t *results, size_t count)
+{
+    uint64_t differences = 0;
+    size_t counts[PLEAT_CLI_UNREADABLE + 1] = {0};
+    int exit_status = pleat_cli_verify_table(results, count);
+
+    for (size_t i = 0; i < count; i++) {
+        pleat_cli_verify_print_details(&results[i]);
+        differences += results[i].difference_count;
+        counts[results[i].verdict]++;
+    }
+    (void)printf("\n%zu equal, %zu different, %zu skipped, %zu unreadable; %llu difference%s\n",
+                 counts[PLEAT_CLI_EQUAL], counts[PLEAT_CLI_DIFFERENT], counts[PLEAT_CLI_SKIPPED],
+                 counts[PLEAT_CLI_UNREADABLE], (unsigned long long)differences,
+                 differences == 1 ? "" : "s");
+    return exit_status;
+}

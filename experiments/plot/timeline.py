@@ -1,0 +1,224 @@
+#!/usr/bin/python3
+"""Draw reserved, active and inactive_split bytes over time, one panel a replay.
+
+Reads the CSV files that `pleat replay --timeline` and `pleat compare --timeline` write, and draws
+them for a paper: PDF, PNG or SVG by the suffix of the output. Panels of one trace share their axes,
+so that settings can be compared by eye. Needs python3-matplotlib and nothing else.
+"""
+
+import argparse
+import csv
+import os
+import sys
+
+try:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import numpy as np
+except ImportError as missing:
+    sys.exit(f"timeline.py: error: {missing}; install the package python3-matplotlib")
+
+GIB = float(1 << 30)
+SUFFIXES = (".pdf", ".png", ".svg")
+COLUMNS = ("time_us", "reserved_bytes", "active_bytes", "inactive_split_bytes")
+
+# Okabe and Ito's palette: told apart with every common colour blindness, and in grey.
+RESERVED = "#0072B2"
+ACTIVE = "#56B4E9"
+SPLIT = "#D55E00"
+INK = "#333333"
+
+POINTS = 1500  # about three a printed pixel column; more only makes the file larger
+
+
+class Panel:
+    """One replay: its names and its series in seconds and GiB."""
+
+    def __init__(self, trace, setting, rows):
+        data = np.array(rows, dtype=float)
+        column = {name: data[:, i] for i, name in enumerate(COLUMNS)}
+        self.trace = trace
+        self.setting = setting
+        self.seconds = column["time_us"] / 1e6
+        self.reserved = column["reserved_bytes"] / GIB
+        self.active = column["active_bytes"] / GIB
+        self.split = column["inactive_split_bytes"] / GIB
+
+
+def fail(text):
+    sys.exit(f"timeline.py: error: {text}")
+
+
+def read_csv(path):
+    """The replays of a CSV file; lines that begin with # are notes, the first other line names the
+    columns. Rows of several replays are told apart by the columns trace, mode and conf."""
+    replays = {}
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = csv.reader(line for line in file if not line.startswith("#"))
+            header = next(rows, [])
+            missing = [name for name in COLUMNS if name not in header]
+            if missing:
+                fail(f"{path}: no column {', '.join(missing)}; the first line must name them")
+            names = [header.index(name) for name in ("trace", "mode", "conf") if name in header]
+            numbers = [header.index(name) for name in COLUMNS]
+            for row in rows:
+                key = tuple(row[i] for i in names)
+                replays.setdefault(key, []).append([float(row[i]) for i in numbers])
+    except OSError as error:
+        fail(f"{path}: {error.strerror}")
+    except (IndexError, ValueError) as error:
+        fail(f"{path}: line {rows.line_num}: {error}")
+    if not replays:
+        fail(f"{path}: no rows")
+    stem = os.path.splitext(os.path.basename(path))[0]
+    panels = []
+    for key, values in replays.items():
+        trace = key[0] if key else stem
+        setting = ", ".join(word for word in key[1:] if word)
+        panels.append(Panel(trace, setting, values))
+    return panels
+
+
+def thin(seconds, values):
+    """Fewer points with the same outline: of every bin of time the highest and the lowest."""
+    if len(seconds) <= 2 * POINTS or seconds[-1] <= seconds[0]:
+        return seconds, values
+    edges = np.linspace(seconds[0], seconds[-1], POINTS + 1)
+    starts = np.unique(np.searchsorted(seconds, edges[:-1]))
+    starts = starts[starts < len(seconds)]
+    times = np.repeat(seconds[starts], 2)
+    outline = np.empty(len(times))
+    outline[0::2] = np.minimum.reduceat(values, starts)
+    outline[1::2] = np.maximum.reduceat(values, starts)
+    return times, outline
+
+
+def envelope(seconds, values):
+    """Highest value of every bin of time, for areas: an area cannot go back and forth."""
+    if len(seconds) <= 2 * POINTS or seconds[-1] <= seconds[0]:
+        return seconds, values
+    edges = np.linspace(seconds[0], seconds[-1], POINTS + 1)
+    starts = np.unique(np.searchsorted(seconds, edges[:-1]))
+    starts = starts[starts < len(seconds)]
+    return seconds[starts], np.maximum.reduceat(values, starts)
+
+
+def draw_peak(axis, panel, values, colour, name, above):
+    """Mark the highest value of a series, and name it."""
+    index = int(np.argmax(values))
+    span = panel.seconds[-1] - panel.seconds[0] or 1.0
+    is_right = (panel.seconds[index] - panel.seconds[0]) / span > 0.5
+    axis.plot(panel.seconds[index], values[index], "o", color=colour, markersize=3, zorder=5)
+    axis.annotate(
+        f"{name} {values[index]:.2f} GiB",
+        (panel.seconds[index], values[index]),
+        xytext=(-4 if is_right else 4, 4 if above else -4),
+        textcoords="offset points",
+        ha="right" if is_right else "left",
+        va="bottom" if above else "top",
+        fontsize=7,
+        color=INK,
+        zorder=6,
+        bbox={"boxstyle": "square,pad=0.15", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
+    )
+
+
+def draw_panel(axis, panel, title):
+    times, top = envelope(panel.seconds, panel.active)
+    axis.fill_between(times, 0, top, step="post", color=ACTIVE, alpha=0.55, linewidth=0,
+                      label="active")
+    axis.plot(*thin(panel.seconds, panel.split), drawstyle="steps-post", color=SPLIT,
+              linewidth=0.6, label="inactive_split")
+    axis.plot(*envelope(panel.seconds, panel.reserved), drawstyle="steps-post", color=RESERVED,
+              linewidth=1.3, label="reserved")
+    draw_peak(axis, panel, panel.reserved, RESERVED, "reserved", True)
+    has_room = panel.reserved.max() - panel.active.max() > 0.2 * panel.reserved.max()
+    draw_peak(axis, panel, panel.active, ACTIVE, "active", has_room)
+    axis.set_title(title, fontsize=8, loc="left", color=INK)
+    axis.tick_params(labelsize=7, color=INK, labelcolor=INK, width=0.6, length=2.5)
+    axis.margins(x=0.01)
+    axis.grid(axis="y", linewidth=0.3, color="#cccccc")
+    axis.set_axisbelow(True)
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axis.spines[side].set_linewidth(0.6)
+
+
+def layout(panels):
+    """Rows and columns. Settings of one trace stand side by side (below each other if there are
+    many traces); a single setting of many traces wraps."""
+    traces = list(dict.fromkeys(panel.trace for panel in panels))
+    per_trace = max(sum(panel.trace == trace for panel in panels) for trace in traces)
+    if per_trace == 1:
+        columns = 1 if len(traces) == 1 else 2
+        places = {id(panel): divmod(i, columns) for i, panel in enumerate(panels)}
+        return (len(panels) + columns - 1) // columns, columns, places
+    places = {}
+    for row, trace in enumerate(traces):
+        for column, panel in enumerate(p for p in panels if p.trace == trace):
+            places[id(panel)] = (row, column)
+    return len(traces), per_trace, places
+
+
+def share_axes(axes_of):
+    """The same limits for all panels of a trace."""
+    for trace in {panel.trace for panel, _ in axes_of}:
+        mine = [(panel, axis) for panel, axis in axes_of if panel.trace == trace]
+        top = max(max(panel.reserved.max(), panel.active.max()) for panel, _ in mine)
+        first = min(panel.seconds[0] for panel, _ in mine)
+        last = max(panel.seconds[-1] for panel, _ in mine)
+        for _, axis in mine:
+            axis.set_ylim(0, top * 1.16 or 1.0)
+            axis.set_xlim(first, last if last > first else first + 1.0)
+
+
+def draw(panels, output):
+    rows, columns, places = layout(panels)
+    width = 3.4 * columns if columns > 1 else 5.0
+    plt.rcParams.update({"font.family": "DejaVu Sans", "pdf.fonttype": 42, "svg.fonttype": "none"})
+    figure, grid = plt.subplots(rows, columns, figsize=(width, 1.75 * rows + 0.55), squeeze=False)
+    axes_of = []
+    used = set()
+    for panel in panels:
+        row, column = places[id(panel)]
+        axis = grid[row][column]
+        used.add((row, column))
+        draw_panel(axis, panel, f"{panel.trace}: {panel.setting}" if panel.setting else panel.trace)
+        axes_of.append((panel, axis))
+        if column == 0:
+            axis.set_ylabel("GiB", fontsize=7.5, color=INK)
+        if row == rows - 1 or (row + 1, column) not in places.values():
+            axis.set_xlabel("time in the trace, s", fontsize=7.5, color=INK)
+    for row in range(rows):
+        for column in range(columns):
+            if (row, column) not in used:
+                grid[row][column].set_visible(False)
+    share_axes(axes_of)
+    handles, labels = grid[0][0].get_legend_handles_labels()
+    order = [labels.index(name) for name in ("reserved", "active", "inactive_split")]
+    figure.legend([handles[i] for i in order], [labels[i] for i in order], loc="upper center",
+                  borderaxespad=0.1, ncol=3, fontsize=7.5, frameon=False, labelcolor=INK)
+    head = 0.22 / figure.get_figheight()
+    figure.tight_layout(rect=(0, 0, 1, 1 - head), pad=0.4, h_pad=0.9, w_pad=1.2)
+    try:
+        figure.savefig(output, dpi=200, metadata={} if output.endswith(".svg") else None)
+    except OSError as error:
+        fail(f"{output}: {error.strerror}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--output", required=True, help="picture to write: .pdf, .png or .svg")
+    parser.add_argument("timelines", nargs="+", metavar="CSV", help="timelines to draw")
+    arguments = parser.parse_args()
+    if not arguments.output.endswith(SUFFIXES):
+        fail(f"{arguments.output}: the name of a picture ends with .pdf, .png or .svg")
+    draw([panel for path in arguments.timelines for panel in read_csv(path)], arguments.output)
+
+
+if __name__ == "__main__":
+    main()
