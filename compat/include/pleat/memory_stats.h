@@ -1,0 +1,49 @@
+/*
+ * memory_stats: the counters of an allocator under the flattened names of
+ * torch.cuda.memory_stats() of PyTorch 2.11, in PyTorch's order (plain string order).
+ */
+#ifndef PLEAT_MEMORY_STATS_H
+#define PLEAT_MEMORY_STATS_H
+
+#include <pleat/stats.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How many names there are: a constant, for arrays; pleat_memory_stats_count is the library's. */
+#define PLEAT_MEMORY_STATS_ONE(name, text) +1
+#define PLEAT_MEMORY_STATS_COUNT                              \
+    (((0 PLEAT_ARRAY_STAT_LIST(PLEAT_MEMORY_STATS_ONE)) * 3 + \
+      (0 PLEAT_PLAIN_STAT_LIST(PLEAT_MEMORY_STATS_ONE))) *    \
+         4 +                                                  \
+     (0 PLEAT_SCALAR_STAT_LIST(PLEAT_MEMORY_STATS_ONE)))
+
+/** Number of names. @par Threads any.   @par Cost constant. */
+PLEAT_API size_t pleat_memory_stats_count(void);
+
+/**
+ * Name of a value, as "allocated_bytes.all.current"; NULL past the last.
+ * @par Threads any.   @par Cost constant; the string is static.
+ */
+PLEAT_API const char *pleat_memory_stats_name(size_t index);
+
+/**
+ * Index of a name, pleat_memory_stats_count() if there is no such name. NULL is none.
+ * @par Threads any.   @par Cost O(log names).
+ */
+PLEAT_API size_t pleat_memory_stats_index(const char *name);
+
+/**
+ * Write all values in the order of the names.
+ *
+ * @param stats        from pleat_read_stats; what lies beyond its size counts as 0.
+ * @param[out] values  room for pleat_memory_stats_count() values.
+ * @par Threads any.   @par Cost one load and one store a value.
+ */
+PLEAT_API void pleat_memory_stats_values(const pleat_stats_t *stats, int64_t *values);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
