@@ -1,0 +1,389 @@
+/*
+ * Tests of vmm: what pleat_vmm_* do before and after an operations table is called, on a table
+ * whose operations only note that they were called.
+ */
+#include <pleat/vmm.h>
+
+#include "host_fault.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+typedef struct fake {
+    uint64_t clock_ns;
+    uint64_t called;
+    uint64_t destroyed;
+    pleat_stream_t stream;
+    pleat_status_t status; /* what every operation returns */
+} fake_t;
+
+static pleat_status_t fake_call(void *self)
+{
+    fake_t *fake = self;
+    fake->called++;
+    fake->clock_ns += 100;
+    return fake->status;
+}
+
+static void fake_destroy(void *self)
+{
+    ((fake_t *)self)->destroyed++;
+}
+
+static uint64_t fake_clock_ns(void *self)
+{
+    return ((fake_t *)self)->clock_ns;
+}
+
+static uint64_t fake_wait_count(void *self)
+{
+    (void)self;
+    return 42;
+}
+
+static pleat_status_t fake_mem_info(void *self, uint64_t *free_out, uint64_t *total_out)
+{
+    *free_out = 10;
+    *total_out = 20;
+    return fake_call(self);
+}
+
+static pleat_status_t fake_mem_alloc(void *self, uint64_t bytes, pleat_devptr_t *ptr_out)
+{
+    *ptr_out = 4096 + bytes;
+    return fake_call(self);
+}
+
+static pleat_status_t fake_mem_free(void *self, pleat_devptr_t ptr)
+{
+    (void)ptr;
+    return fake_call(self);
+}
+
+static pleat_status_t fake_event_create(void *self, pleat_event_t *event_out)
+{
+    *event_out = 5;
+    return fake_call(self);
+}
+
+static pleat_status_t fake_event(void *self, pleat_event_t event)
+{
+    (void)event;
+    return fake_call(self);
+}
+
+static pleat_status_t fake_event_record(void *self, pleat_event_t event, pleat_stream_t stream)
+{
+    (void)event;
+    ((fake_t *)self)->stream = stream;
+    return fake_call(self);
+}
+
+static pleat_status_t fake_wait_event(void *self, pleat_stream_t stream, pleat_event_t event)
+{
+    return fake_event_record(self, event, stream);
+}
+
+static pleat_status_t fake_synchronize(void *self, pleat_stream_t stream)
+{
+    ((fake_t *)self)->stream = stream;
+    return fake_call(self);
+}
+
+static pleat_vmm_ops_t fake_ops(void)
+{
+    return (pleat_vmm_ops_t){
+        PLEAT_VMM_OPS_INIT("fake"),
+        .destroy = fake_destroy,
+        .clock_ns = fake_clock_ns,
+        .wait_count = fake_wait_count,
+        .mem_info = fake_mem_info,
+        .mem_alloc = fake_mem_alloc,
+        .mem_free = fake_mem_free,
+        .event_create = fake_event_create,
+        .event_destroy = fake_event,
+        .event_record = fake_event_record,
+        .event_query = fake_event,
+        .event_synchronize = fake_event,
+        .stream_wait_event = fake_wait_event,
+        .stream_synchronize = fake_synchronize,
+    };
+}
+
+static pleat_vmm_t *fake_device(fake_t *fake)
+{
+    const pleat_vmm_ops_t ops = fake_ops();
+    pleat_vmm_t *vmm = NULL;
+    cr_assert(eq(int, pleat_vmm_create(&ops, fake, &vmm), PLEAT_OK));
+    return vmm;
+}
+
+static void expect_refused(pleat_status_t status, pleat_status_t want, const char *part)
+{
+    cr_expect(eq(int, status, want));
+    cr_expect(ne(ptr, strstr(pleat_last_error(), part), NULL), "'%s' lacks '%s'",
+              pleat_last_error(), part);
+}
+
+static void expect_create_refused(const pleat_vmm_ops_t *ops, const char *part)
+{
+    fake_t fake = {.status = PLEAT_OK};
+    pleat_vmm_t *vmm = NULL;
+    expect_refused(pleat_vmm_create(ops, &fake, &vmm), PLEAT_ERR_INVALID, part);
+    cr_expect(eq(ptr, vmm, NULL));
+    cr_expect(eq(u64, fake.destroyed, 0));
+}
+
+Test(vmm, create_names_each_missing_operation, .timeout = 10)
+{
+#define CHECK_MISSING(operation)                                            \
+    do {                                                                    \
+        pleat_vmm_ops_t ops = fake_ops();                                   \
+        ops.operation = NULL;                                               \
+        expect_create_refused(&ops, "operation " #operation " is missing"); \
+    } while (0)
+    CHECK_MISSING(destroy);
+    CHECK_MISSING(clock_ns);
+    CHECK_MISSING(wait_count);
+    CHECK_MISSING(mem_info);
+    CHECK_MISSING(mem_alloc);
+    CHECK_MISSING(mem_free);
+    CHECK_MISSING(event_create);
+    CHECK_MISSING(event_destroy);
+    CHECK_MISSING(event_record);
+    CHECK_MISSING(event_query);
+    CHECK_MISSING(event_synchronize);
+    CHECK_MISSING(stream_wait_event);
+    CHECK_MISSING(stream_synchronize);
+}
+
+Test(vmm, create_refuses_a_table_without_size_version_or_name, .timeout = 10)
+{
+    pleat_vmm_ops_t ops = fake_ops();
+    ops.size = 8;
+    expect_create_refused(&ops, "size is 8");
+    ops = fake_ops();
+    ops.version = 9;
+    expect_create_refused(&ops, "version is 9");
+    ops = fake_ops();
+    ops.name = NULL;
+    expect_create_refused(&ops, "no name");
+    expect_create_refused(NULL, "ops is NULL");
+    ops = fake_ops();
+    expect_refused(pleat_vmm_create(&ops, NULL, NULL), PLEAT_ERR_INVALID, "vmm_out is NULL");
+}
+
+Test(vmm, create_takes_what_a_short_table_lacks_as_missing, .timeout = 10)
+{
+    pleat_vmm_ops_t ops = fake_ops();
+    ops.size = offsetof(pleat_vmm_ops_t, stream_synchronize);
+    expect_create_refused(&ops, "operation stream_synchronize is missing");
+}
+
+Test(vmm, create_accepts_a_longer_table, .timeout = 10)
+{
+    struct {
+        pleat_vmm_ops_t ops;
+        void *later;
+    } table = {.ops = fake_ops(), .later = NULL};
+    table.ops.size = sizeof table;
+    fake_t fake = {.status = PLEAT_OK};
+    pleat_vmm_t *vmm = NULL;
+    cr_assert(eq(int, pleat_vmm_create(&table.ops, &fake, &vmm), PLEAT_OK));
+    pleat_vmm_destroy(vmm);
+    cr_expect(eq(u64, fake.destroyed, 1));
+}
+
+Test(vmm, create_without_host_memory_fails, .timeout = 10)
+{
+    const pleat_vmm_ops_t ops = fake_ops();
+    fake_t fake = {.status = PLEAT_OK};
+    pleat_vmm_t *vmm = NULL;
+    host_fault_after(1);
+    expect_refused(pleat_vmm_create(&ops, &fake, &vmm), PLEAT_ERR_OOM_HOST, "host memory");
+    cr_expect(eq(ptr, vmm, NULL));
+}
+
+Test(vmm, device_knows_its_name_and_self, .timeout = 10)
+{
+    fake_t fake = {.status = PLEAT_OK, .clock_ns = 77};
+    pleat_vmm_t *vmm = fake_device(&fake);
+    cr_expect(eq(str, (char *)pleat_vmm_name(vmm), "fake"));
+    cr_expect(eq(ptr, pleat_vmm_self(vmm), &fake));
+    cr_expect(eq(u64, pleat_vmm_clock_ns(vmm), 77));
+    pleat_vmm_destroy(vmm);
+}
+
+Test(vmm, no_device_is_no_crash, .timeout = 10)
+{
+    pleat_vmm_counters_t counters = PLEAT_VMM_COUNTERS_INIT;
+    pleat_vmm_destroy(NULL);
+    cr_expect(eq(ptr, pleat_vmm_self(NULL), NULL));
+    cr_expect(eq(str, (char *)pleat_vmm_name(NULL), "none"));
+    cr_expect(eq(u64, pleat_vmm_clock_ns(NULL), 0));
+    pleat_vmm_read_counters(NULL, &counters);
+}
+
+Test(vmm, kinds_of_call_have_names, .timeout = 10)
+{
+#define CHECK_KIND(name, text, is_memory)                                         \
+    cr_expect(eq(str, (char *)pleat_vmm_call_name(PLEAT_VMM_CALL_##name), text)); \
+    cr_expect(eq(int, pleat_vmm_call_is_memory(PLEAT_VMM_CALL_##name), is_memory));
+    PLEAT_VMM_CALL_LIST(CHECK_KIND)
+#undef CHECK_KIND
+    cr_expect(eq(str, (char *)pleat_vmm_call_name(PLEAT_VMM_CALL_COUNT), "unknown call"));
+    cr_expect(not(pleat_vmm_call_is_memory(PLEAT_VMM_CALL_COUNT)));
+}
+
+/* One call of each kind, in the order of the list. */
+static void call_all(pleat_vmm_t *vmm, pleat_status_t *statuses)
+{
+    uint64_t a = 0;
+    uint64_t b = 0;
+    statuses[PLEAT_VMM_CALL_MEM_ALLOC] = pleat_vmm_mem_alloc(vmm, 512, &a);
+    statuses[PLEAT_VMM_CALL_MEM_FREE] = pleat_vmm_mem_free(vmm, 4608);
+    statuses[PLEAT_VMM_CALL_MEM_INFO] = pleat_vmm_mem_info(vmm, &a, &b);
+    statuses[PLEAT_VMM_CALL_EVENT_CREATE] = pleat_vmm_event_create(vmm, &a);
+    statuses[PLEAT_VMM_CALL_EVENT_DESTROY] = pleat_vmm_event_destroy(vmm, 5);
+    statuses[PLEAT_VMM_CALL_EVENT_RECORD] = pleat_vmm_event_record(vmm, 5, 3);
+    statuses[PLEAT_VMM_CALL_EVENT_QUERY] = pleat_vmm_event_query(vmm, 5);
+    statuses[PLEAT_VMM_CALL_EVENT_SYNCHRONIZE] = pleat_vmm_event_synchronize(vmm, 5);
+    statuses[PLEAT_VMM_CALL_STREAM_WAIT_EVENT] = pleat_vmm_stream_wait_event(vmm, 3, 5);
+    statuses[PLEAT_VMM_CALL_STREAM_SYNCHRONIZE] = pleat_vmm_stream_synchronize(vmm, 3);
+}
+
+Test(vmm, every_call_is_forwarded_counted_and_timed, .timeout = 10)
+{
+    fake_t fake = {.status = PLEAT_OK};
+    pleat_vmm_t *vmm = fake_device(&fake);
+    pleat_status_t statuses[PLEAT_VMM_CALL_COUNT];
+    call_all(vmm, statuses);
+    call_all(vmm, statuses);
+
+    pleat_vmm_counters_t counters = PLEAT_VMM_COUNTERS_INIT;
+    pleat_vmm_read_counters(vmm, &counters);
+    for (int i = 0; i < PLEAT_VMM_CALL_COUNT; i++) {
+        cr_expect(eq(int, statuses[i], PLEAT_OK));
+        cr_expect(eq(u64, counters.calls[i], 2));
+        cr_expect(eq(u64, counters.failures[i], 0));
+        cr_expect(eq(u64, counters.time_ns[i], 200));
+    }
+    cr_expect(eq(u64, counters.waits, 42));
+    cr_expect(eq(u64, fake.called, (uint64_t)2 * PLEAT_VMM_CALL_COUNT));
+    pleat_vmm_destroy(vmm);
+}
+
+Test(vmm, failures_pass_through_and_are_counted, .timeout = 10)
+{
+    fake_t fake = {.status = PLEAT_ERR_DRIVER};
+    pleat_vmm_t *vmm = fake_device(&fake);
+    pleat_status_t statuses[PLEAT_VMM_CALL_COUNT];
+    call_all(vmm, statuses);
+
+    pleat_vmm_counters_t counters = PLEAT_VMM_COUNTERS_INIT;
+    pleat_vmm_read_counters(vmm, &counters);
+    for (int i = 0; i < PLEAT_VMM_CALL_COUNT; i++) {
+        cr_expect(eq(int, statuses[i], PLEAT_ERR_DRIVER));
+        cr_expect(eq(u64, counters.failures[i], 1));
+    }
+    pleat_vmm_destroy(vmm);
+}
+
+Test(vmm, not_ready_is_a_failure_except_from_a_query, .timeout = 10)
+{
+    fake_t fake = {.status = PLEAT_ERR_NOT_READY};
+    pleat_vmm_t *vmm = fake_device(&fake);
+    pleat_status_t statuses[PLEAT_VMM_CALL_COUNT];
+    call_all(vmm, statuses);
+
+    pleat_vmm_counters_t counters = PLEAT_VMM_COUNTERS_INIT;
+    pleat_vmm_read_counters(vmm, &counters);
+    cr_expect(eq(int, statuses[PLEAT_VMM_CALL_EVENT_QUERY], PLEAT_ERR_NOT_READY));
+    cr_expect(eq(u64, counters.failures[PLEAT_VMM_CALL_EVENT_QUERY], 0));
+    cr_expect(eq(u64, counters.failures[PLEAT_VMM_CALL_EVENT_SYNCHRONIZE], 1));
+    pleat_vmm_destroy(vmm);
+}
+
+Test(vmm, outputs_are_untouched_on_failure, .timeout = 10)
+{
+    fake_t fake = {.status = PLEAT_ERR_OOM_DEVICE};
+    pleat_vmm_t *vmm = fake_device(&fake);
+    uint64_t a = 111;
+    uint64_t b = 222;
+    cr_expect(eq(int, pleat_vmm_mem_alloc(vmm, 1, &a), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(int, pleat_vmm_event_create(vmm, &a), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(int, pleat_vmm_mem_info(vmm, &a, &b), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(u64, a, 111));
+    cr_expect(eq(u64, b, 222));
+    fake.status = PLEAT_OK;
+    cr_expect(eq(int, pleat_vmm_mem_info(vmm, &a, &b), PLEAT_OK));
+    cr_expect(eq(u64, a, 10));
+    cr_expect(eq(u64, b, 20));
+    cr_expect(eq(int, pleat_vmm_mem_alloc(vmm, 1, &a), PLEAT_OK));
+    cr_expect(eq(u64, a, 4097));
+    pleat_vmm_destroy(vmm);
+}
+
+Test(vmm, a_missing_device_is_refused_by_every_call, .timeout = 10)
+{
+    pleat_status_t statuses[PLEAT_VMM_CALL_COUNT];
+    call_all(NULL, statuses);
+    for (int i = 0; i < PLEAT_VMM_CALL_COUNT; i++) {
+        cr_expect(eq(int, statuses[i], PLEAT_ERR_INVALID));
+    }
+    expect_refused(pleat_vmm_stream_synchronize(NULL, 0), PLEAT_ERR_INVALID,
+                   "stream_synchronize: the device is NULL");
+}
+
+Test(vmm, bad_arguments_do_not_reach_the_device, .timeout = 10)
+{
+    fake_t fake = {.status = PLEAT_OK};
+    pleat_vmm_t *vmm = fake_device(&fake);
+    uint64_t a = 0;
+    const pleat_status_t bad = PLEAT_ERR_INVALID;
+    expect_refused(pleat_vmm_mem_info(vmm, NULL, &a), bad, "free_bytes_out is NULL");
+    expect_refused(pleat_vmm_mem_info(vmm, &a, NULL), bad, "total_bytes_out is NULL");
+    expect_refused(pleat_vmm_mem_alloc(vmm, 1, NULL), bad, "ptr_out is NULL");
+    expect_refused(pleat_vmm_mem_alloc(vmm, 0, &a), bad, "0 bytes");
+    expect_refused(pleat_vmm_mem_free(vmm, 0), PLEAT_ERR_INVALID_POINTER, "address is 0");
+    expect_refused(pleat_vmm_event_create(vmm, NULL), bad, "event_out is NULL");
+    expect_refused(pleat_vmm_event_destroy(vmm, 0), bad, "event_destroy: the event is 0");
+    expect_refused(pleat_vmm_event_record(vmm, 0, 1), bad, "event_record: the event is 0");
+    expect_refused(pleat_vmm_event_query(vmm, 0), bad, "event_query: the event is 0");
+    expect_refused(pleat_vmm_event_synchronize(vmm, 0), bad, "event_synchronize: the event is 0");
+    expect_refused(pleat_vmm_stream_wait_event(vmm, 1, 0), bad, "stream_wait_event: the event");
+    cr_expect(eq(u64, fake.called, 0));
+
+    pleat_vmm_counters_t counters = PLEAT_VMM_COUNTERS_INIT;
+    pleat_vmm_read_counters(vmm, &counters);
+    for (int i = 0; i < PLEAT_VMM_CALL_COUNT; i++) {
+        cr_expect(eq(u64, counters.calls[i], 0));
+    }
+    pleat_vmm_destroy(vmm);
+}
+
+Test(vmm, counters_fill_what_the_caller_has, .timeout = 10)
+{
+    fake_t fake = {.status = PLEAT_OK};
+    pleat_vmm_t *vmm = fake_device(&fake);
+    pleat_status_t statuses[PLEAT_VMM_CALL_COUNT];
+    call_all(vmm, statuses);
+
+    pleat_vmm_counters_t counters;
+    memset(&counters, 0xab, sizeof counters);
+    counters.size = offsetof(pleat_vmm_counters_t, failures);
+    pleat_vmm_read_counters(vmm, &counters);
+    cr_expect(eq(sz, counters.size, offsetof(pleat_vmm_counters_t, failures)));
+    cr_expect(eq(u64, counters.calls[0], 1));
+    cr_expect(eq(u64, counters.failures[0], UINT64_C(0xabababababababab)));
+
+    counters.size = 0;
+    counters.calls[0] = 9;
+    pleat_vmm_read_counters(vmm, &counters);
+    pleat_vmm_read_counters(vmm, NULL);
+    cr_expect(eq(u64, counters.calls[0], 9));
+    pleat_vmm_destroy(vmm);
+}
