@@ -13,19 +13,19 @@
 #include <pleat/base.h>
 
 /* X(name, text): what the content of an input is. */
-#define PLEAT_INPUT_KIND_LIST(X)                                                                   \
-    X(UNKNOWN, "unknown kind of file")                                                             \
-    X(TRACE_TEXT, "allocation trace as text")                                                      \
-    X(TRACE_BINARY, "allocation trace in Pleat's compact form")                                    \
-    X(RECORDING, "recorded session")                                                               \
-    X(CASE, "hand-written case")                                                                   \
+#define PLEAT_INPUT_KIND_LIST(X)                                \
+    X(UNKNOWN, "unknown kind of file")                          \
+    X(TRACE_TEXT, "allocation trace as text")                   \
+    X(TRACE_BINARY, "allocation trace in Pleat's compact form") \
+    X(RECORDING, "recorded session")                            \
+    X(CASE, "hand-written case")                                \
     X(PICKLE, "pickle file")
 
 typedef enum pleat_input_kind {
 #define PLEAT_INPUT_KIND_ENUM(name, text) PLEAT_INPUT_##name,
     PLEAT_INPUT_KIND_LIST(PLEAT_INPUT_KIND_ENUM)
 #undef PLEAT_INPUT_KIND_ENUM
-    PLEAT_INPUT_KIND_COUNT
+        PLEAT_INPUT_KIND_COUNT
 } pleat_input_kind_t;
 
 typedef struct pleat_input pleat_input_t;
@@ -87,8 +87,8 @@ PLEAT_NODISCARD pleat_status_t pleat_input_refuse(const pleat_input_t *input, co
  * @retval PLEAT_ERR_IO      reading failed.
  * @par Cost O(bytes).
  */
-PLEAT_NODISCARD pleat_status_t pleat_input_read(pleat_input_t *input, void *buffer,
-                                                size_t capacity, size_t *count_out);
+PLEAT_NODISCARD pleat_status_t pleat_input_read(pleat_input_t *input, void *buffer, size_t capacity,
+                                                size_t *count_out);
 
 /**
  * Read the next line; its last one may lack the line end. A carriage return before the line end is

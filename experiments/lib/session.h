@@ -18,31 +18,31 @@
 #include <pleat/allocator.h>
 
 /* X(name, word): the calls, as the first word of their line. */
-#define PLEAT_SESSION_CALL_LIST(X)                                                                 \
-    X(ALLOC, "alloc")               /* id bytes stream address */                                  \
-    X(OOM, "oom")                   /* bytes stream */                                             \
-    X(FREE, "free")                 /* id */                                                       \
-    X(RECORD, "record")             /* id stream */                                                \
-    X(EMPTY, "empty")               /* give cached memory back */                                  \
-    X(SYNC, "sync")                 /* all work on all streams is complete */                      \
-    X(RESET_PEAK, "reset_peak")     /* peaks become the current values */                          \
-    X(RESET_ACC, "reset_acc")       /* sums become 0 */                                            \
-    X(POOL_CREATE, "pool_create")   /* pool no_split use_on_oom */                                 \
-    X(POOL_BEGIN, "pool_begin")     /* pool all_threads */                                         \
-    X(POOL_END, "pool_end")         /* pool */                                                     \
-    X(POOL_RELEASE, "pool_release") /* pool */                                                     \
-    X(POOL_DELETE, "pool_delete")   /* pool */                                                     \
-    X(SET, "set")                   /* text */                                                     \
-    X(SNAPSHOT, "snapshot")         /* segments are compared */                                    \
-    X(SET_LIMIT, "set_limit")       /* bytes; 0: none */                                           \
-    X(BUSY, "busy")                 /* stream */                                                   \
+#define PLEAT_SESSION_CALL_LIST(X)                                            \
+    X(ALLOC, "alloc")               /* id bytes stream address */             \
+    X(OOM, "oom")                   /* bytes stream */                        \
+    X(FREE, "free")                 /* id */                                  \
+    X(RECORD, "record")             /* id stream */                           \
+    X(EMPTY, "empty")               /* give cached memory back */             \
+    X(SYNC, "sync")                 /* all work on all streams is complete */ \
+    X(RESET_PEAK, "reset_peak")     /* peaks become the current values */     \
+    X(RESET_ACC, "reset_acc")       /* sums become 0 */                       \
+    X(POOL_CREATE, "pool_create")   /* pool no_split use_on_oom */            \
+    X(POOL_BEGIN, "pool_begin")     /* pool all_threads */                    \
+    X(POOL_END, "pool_end")         /* pool */                                \
+    X(POOL_RELEASE, "pool_release") /* pool */                                \
+    X(POOL_DELETE, "pool_delete")   /* pool */                                \
+    X(SET, "set")                   /* text */                                \
+    X(SNAPSHOT, "snapshot")         /* segments are compared */               \
+    X(SET_LIMIT, "set_limit")       /* bytes; 0: none */                      \
+    X(BUSY, "busy")                 /* stream */                              \
     X(DONE, "done")                 /* stream */
 
 typedef enum pleat_session_call_kind {
 #define PLEAT_SESSION_CALL_ENUM(name, word) PLEAT_SESSION_##name,
     PLEAT_SESSION_CALL_LIST(PLEAT_SESSION_CALL_ENUM)
 #undef PLEAT_SESSION_CALL_ENUM
-    PLEAT_SESSION_CALL_COUNT
+        PLEAT_SESSION_CALL_COUNT
 } pleat_session_call_kind_t;
 
 /* Modes that a case is for. */

@@ -24,7 +24,7 @@ typedef struct pleat_trace_event {
 
 /* A whole trace in memory, 40 bytes an event. */
 typedef struct pleat_trace {
-    char *name; /* base name of the file without suffixes; "-" for standard input */
+    char *name; /* base name of the file without suffixes, or "standard input" */
     uint64_t event_count;
     pleat_trace_event_t *events;
     uint64_t stream_count; /* highest stream + 1; 0 without events */
@@ -54,8 +54,8 @@ void pleat_trace_reader_destroy(pleat_trace_reader_t *reader);
  * @par Cost O(events), memory bounded by the live allocations of the trace.
  */
 PLEAT_NODISCARD pleat_status_t pleat_trace_reader_next(pleat_trace_reader_t *reader,
-                                                       pleat_trace_event_t *events,
-                                                       size_t capacity, size_t *count_out);
+                                                       pleat_trace_event_t *events, size_t capacity,
+                                                       size_t *count_out);
 
 /**
  * Read a whole trace from a path, or from standard input for "-".
