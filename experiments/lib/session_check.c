@@ -1,0 +1,439 @@
+/*
+ * session_check: performs the calls of a session and lets session_compare look at each.
+ */
+#include "session_run.h"
+
+#include <pleat/memory_stats.h>
+#include <pleat/oom_message.h>
+#include <pleat/sim.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../core/allocator.h"
+#include "../../vmm/scripted.h"
+
+void pleat_session_run_differ(pleat_session_run_t *run, const pleat_session_call_t *call,
+                              const char *what, const char *expected, const char *got)
+{
+    pleat_session_check_t *check = run->check;
+    if (check->difference_count < check->difference_capacity) {
+        pleat_session_difference_t *difference = &check->differences[check->difference_count];
+        difference->line = call == NULL ? 0 : call->line;
+        difference->call = call == NULL ? "end" : pleat_session_call_word(call->kind);
+        (void)snprintf(difference->what, sizeof(difference->what), "%s", what);
+        (void)snprintf(difference->expected, sizeof(difference->expected), "%s", expected);
+        (void)snprintf(difference->got, sizeof(difference->got), "%s", got);
+    }
+    check->difference_count++;
+}
+
+/* ---- what the engine does in a call ---- */
+
+static void run_observe(void *context, const pleat_trace_entry_t *entry)
+{
+    pleat_session_run_t *run = context;
+    if (entry->action == PLEAT_ACTION_ALLOC || entry->action == PLEAT_ACTION_FREE_REQUESTED ||
+        entry->action == PLEAT_ACTION_OOM) {
+        return;
+    }
+    if (run->event_count == run->event_capacity) {
+        const size_t capacity = run->event_capacity == 0 ? 64 : run->event_capacity * 2;
+        pleat_session_event_t *events = realloc(run->events, capacity * sizeof(*events));
+        if (events == NULL) {
+            run->has_lost_events = true;
+            return;
+        }
+        run->events = events;
+        run->event_capacity = capacity;
+    }
+    run->events[run->event_count++] = (pleat_session_event_t){.address = entry->address,
+                                                              .bytes = entry->bytes,
+                                                              .stream = entry->stream,
+                                                              .action = entry->action};
+}
+
+/* Tell the scripted device how it answered in this call. */
+static pleat_status_t run_expect_script(pleat_session_run_t *run, const pleat_session_call_t *call)
+{
+    pleat_script_step_t *steps = calloc((size_t)call->events.count + 1, sizeof(*steps));
+    if (steps == NULL) {
+        return PLEAT_ERR_OOM_HOST;
+    }
+    size_t count = 0;
+    for (uint32_t i = 0; i < call->events.count; i++) {
+        const pleat_session_event_t *event = &run->session->events[call->events.first + i];
+        if (event->action != PLEAT_ACTION_SEGMENT_ALLOC &&
+            event->action != PLEAT_ACTION_SEGMENT_FREE) {
+            continue;
+        }
+        steps[count++] = (pleat_script_step_t){.call = event->action == PLEAT_ACTION_SEGMENT_ALLOC
+                                                           ? PLEAT_VMM_CALL_MEM_ALLOC
+                                                           : PLEAT_VMM_CALL_MEM_FREE,
+                                               .address = event->address,
+                                               .bytes = event->bytes};
+    }
+    const pleat_status_t status = pleat_scripted_expect(run->vmm, steps, count);
+    free(steps);
+    return status;
+}
+
+/* Let the engine visit its queues as the recording shows it. */
+static pleat_status_t run_fit_order(pleat_session_run_t *run, const pleat_session_call_t *call)
+{
+    pleat_devptr_t *addresses = calloc((size_t)call->events.count + 1, sizeof(*addresses));
+    if (addresses == NULL) {
+        return PLEAT_ERR_OOM_HOST;
+    }
+    size_t count = 0;
+    for (uint32_t i = 0; i < call->events.count; i++) {
+        const pleat_session_event_t *event = &run->session->events[call->events.first + i];
+        if (event->action == PLEAT_ACTION_FREE_COMPLETED) {
+            addresses[count++] = event->address;
+        }
+    }
+    const pleat_status_t status = pleat_queue_order_fit(run->order, run->allocator, addresses,
+                                                        count, call->kind == PLEAT_SESSION_EMPTY);
+    free(addresses);
+    return status;
+}
+
+static pleat_status_t run_prepare(pleat_session_run_t *run, const pleat_session_call_t *call)
+{
+    run->event_count = 0;
+    run->error[0] = '\0';
+    run->status = PLEAT_OK;
+    if (!run->session->is_recording) {
+        return PLEAT_OK;
+    }
+    pleat_status_t status = run_expect_script(run, call);
+    if (status == PLEAT_OK && call->kind != PLEAT_SESSION_FREE) {
+        status = run_fit_order(run, call);
+    }
+    return status;
+}
+
+/* ---- the calls ---- */
+
+/* Keep the message of a failed call in the words that PyTorch's users know. */
+static void run_keep_error(pleat_session_run_t *run)
+{
+    if (run->status == PLEAT_ERR_OOM_DEVICE) {
+        pleat_oom_info_t info = PLEAT_OOM_INFO_INIT;
+        pleat_read_last_oom(run->allocator, &info);
+        (void)pleat_oom_message(&info, 0, NULL, run->error, sizeof(run->error));
+    } else if (run->status == PLEAT_ERR_TOO_LARGE) {
+        (void)pleat_too_large_message(run->error, sizeof(run->error));
+    } else {
+        (void)snprintf(run->error, sizeof(run->error), "%s", pleat_last_error());
+    }
+}
+
+static void run_alloc(pleat_session_run_t *run, const pleat_session_call_t *call)
+{
+    pleat_devptr_t address = 0;
+    run->status = pleat_alloc(run->allocator, call->bytes, call->stream, &address);
+    if (run->status != PLEAT_OK) {
+        run_keep_error(run);
+    }
+    if (call->kind == PLEAT_SESSION_OOM) {
+        if (run->status == PLEAT_OK) {
+            pleat_session_run_differ(run, call, "result", "out of memory", "success");
+            run->status = pleat_free(run->allocator, address);
+        }
+        return;
+    }
+    run->addresses[call->id] = address;
+    if (run->status != PLEAT_OK) {
+        pleat_session_run_differ(run, call, "result", "success", run->error);
+        return;
+    }
+    if (call->has_address) {
+        run->check->address_count++;
+        if (address != call->address) {
+            char expected[32];
+            char got[32];
+            (void)snprintf(expected, sizeof(expected), "0x%" PRIx64, call->address);
+            (void)snprintf(got, sizeof(got), "0x%" PRIx64, address);
+            pleat_session_run_differ(run, call, "address", expected, got);
+        }
+    }
+}
+
+static void run_set(pleat_session_run_t *run, const pleat_session_call_t *call)
+{
+    pleat_conf_report_t report = PLEAT_CONF_REPORT_INIT;
+    run->status = pleat_conf_read(&run->conf, PLEAT_CONF_TORCH, call->text, &report);
+    if (run->status != PLEAT_OK) {
+        (void)snprintf(run->error, sizeof(run->error), "%s", report.message);
+    }
+    /* What stood before an error is in force. */
+    const pleat_status_t status = pleat_conf_apply_runtime(&run->conf, &run->options);
+    run->status = status != PLEAT_OK ? status : run->status;
+    const pleat_status_t set = pleat_set_options(run->allocator, &run->options);
+    run->status = set != PLEAT_OK ? set : run->status;
+}
+
+static void run_free_or_record(pleat_session_run_t *run, const pleat_session_call_t *call)
+{
+    const pleat_devptr_t address = run->addresses[call->id];
+    if (call->kind == PLEAT_SESSION_FREE) {
+        run->addresses[call->id] = 0;
+        run->status = pleat_free(run->allocator, address);
+    } else {
+        run->status = pleat_record_stream(run->allocator, address, call->stream);
+    }
+}
+
+static void run_change_device(pleat_session_run_t *run, const pleat_session_call_t *call)
+{
+    if (call->kind == PLEAT_SESSION_SYNC) {
+        run->status = pleat_sim_set_all_done(run->vmm);
+    } else if (call->kind == PLEAT_SESSION_BUSY) {
+        run->status = pleat_sim_set_busy(run->vmm, call->stream);
+    } else {
+        run->status = pleat_sim_set_done(run->vmm, call->stream);
+    }
+}
+
+static void run_perform(pleat_session_run_t *run, const pleat_session_call_t *call)
+{
+    switch (call->kind) {
+    case PLEAT_SESSION_ALLOC:
+    case PLEAT_SESSION_OOM:
+        run_alloc(run, call);
+        return;
+    case PLEAT_SESSION_FREE:
+    case PLEAT_SESSION_RECORD:
+        run_free_or_record(run, call);
+        break;
+    case PLEAT_SESSION_EMPTY:
+        run->status = pleat_empty_cache(run->allocator);
+        break;
+    case PLEAT_SESSION_SYNC:
+    case PLEAT_SESSION_BUSY:
+    case PLEAT_SESSION_DONE:
+        run_change_device(run, call);
+        break;
+    case PLEAT_SESSION_RESET_PEAK:
+        pleat_reset_peak_stats(run->allocator);
+        break;
+    case PLEAT_SESSION_RESET_ACC:
+        pleat_reset_accumulated_stats(run->allocator);
+        break;
+    case PLEAT_SESSION_SET:
+        run_set(run, call);
+        return;
+    case PLEAT_SESSION_SET_LIMIT:
+        run->options.limit_bytes = call->bytes == 0 ? PLEAT_NO_LIMIT : call->bytes;
+        run->status = pleat_set_options(run->allocator, &run->options);
+        break;
+    case PLEAT_SESSION_SNAPSHOT:
+        run->status = pleat_session_compare_state(run, call, call->segments);
+        break;
+    case PLEAT_SESSION_POOL_CREATE:
+    case PLEAT_SESSION_POOL_BEGIN:
+    case PLEAT_SESSION_POOL_END:
+    case PLEAT_SESSION_POOL_RELEASE:
+    case PLEAT_SESSION_POOL_DELETE:
+    case PLEAT_SESSION_CALL_COUNT:
+        run->status = PLEAT_ERR_UNSUPPORTED; /* such sessions were skipped before */
+        break;
+    }
+    if (run->status != PLEAT_OK) {
+        run_keep_error(run);
+    }
+}
+
+/* A call that may not fail did. */
+static void run_report_failure(pleat_session_run_t *run, const pleat_session_call_t *call)
+{
+    const bool may_fail = call->kind == PLEAT_SESSION_ALLOC || call->kind == PLEAT_SESSION_OOM ||
+                          call->expect_errors.count > 0;
+    if (run->status != PLEAT_OK && !may_fail) {
+        pleat_session_run_differ(run, call, "result", "success", run->error);
+    }
+}
+
+static pleat_status_t run_calls(pleat_session_run_t *run)
+{
+    const pleat_session_t *session = run->session;
+    for (uint32_t i = 0; i < session->call_count; i++) {
+        const pleat_session_call_t *call = &session->calls[i];
+        const pleat_status_t status = run_prepare(run, call);
+        if (status != PLEAT_OK) {
+            return status;
+        }
+        run_perform(run, call);
+        run->check->call_count++;
+        if (run->has_lost_events) {
+            return PLEAT_ERR_OOM_HOST;
+        }
+        run_report_failure(run, call);
+        pleat_session_compare_events(run, call);
+        pleat_session_compare_stats(run, call);
+    }
+    return session->has_end_state ? pleat_session_compare_state(run, NULL, session->end_segments)
+                                  : PLEAT_OK;
+}
+
+/* ---- start and end ---- */
+
+/* Recordings differ in this: some list the driver's events of a call before its completed frees,
+ * others keep the true order. One completed free before a driver event tells. */
+static bool session_lists_driver_first(const pleat_session_t *session)
+{
+    for (uint32_t i = 0; i < session->call_count; i++) {
+        const pleat_session_range_t events = session->calls[i].events;
+        bool has_completed = false;
+        for (uint32_t k = 0; k < events.count; k++) {
+            const bool is_completed =
+                session->events[events.first + k].action == PLEAT_ACTION_FREE_COMPLETED;
+            if (has_completed && !is_completed) {
+                return false;
+            }
+            has_completed = has_completed || is_completed;
+        }
+    }
+    return true;
+}
+
+/* Why a session cannot be performed, NULL if it can. */
+static const char *session_obstacle(const pleat_session_t *session, unsigned mode)
+{
+    const bool is_expandable = mode == 0 && session->modes == 0 &&
+                               strstr(session->settings, "expandable_segments:True") != NULL;
+    const unsigned modes = session->modes == 0 ? PLEAT_SESSION_MODE_CLASSIC : session->modes;
+    if (is_expandable ||
+        (mode == 0 ? modes & PLEAT_SESSION_MODE_CLASSIC : mode & PLEAT_SESSION_MODE_CLASSIC) == 0) {
+        return "it is for a mode that is not available yet";
+    }
+    for (uint32_t i = 0; i < session->call_count; i++) {
+        const pleat_session_call_t *call = &session->calls[i];
+        if (call->kind >= PLEAT_SESSION_POOL_CREATE && call->kind <= PLEAT_SESSION_POOL_DELETE) {
+            return "it uses private pools, which are not available yet";
+        }
+        if (call->kind == PLEAT_SESSION_SET &&
+            strstr(call->text, "expandable_segments:True") != NULL) {
+            return "it switches to a mode that is not available yet";
+        }
+    }
+    for (uint32_t key = 0; key < session->key_count; key++) {
+        const char *suffix = strrchr(session->keys[key], '.');
+        if (suffix != NULL && strcmp(suffix, ".current") == 0 && session->base[key] != 0) {
+            return "it begins with memory in use, which is not recorded";
+        }
+    }
+    return NULL;
+}
+
+static pleat_status_t run_start(pleat_session_run_t *run)
+{
+    const pleat_session_t *session = run->session;
+    pleat_status_t status = PLEAT_OK;
+    if (session->settings[0] != '\0') {
+        pleat_conf_report_t report = PLEAT_CONF_REPORT_INIT;
+        status = pleat_conf_read_start(&run->conf, PLEAT_CONF_TORCH, session->settings, &report);
+    }
+    if (status == PLEAT_OK) {
+        status = pleat_conf_apply(&run->conf, session->total_bytes, &run->options);
+    }
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    if (session->has_limit) {
+        run->options.limit_bytes = session->limit_bytes;
+    }
+    if (session->is_recording) {
+        status = pleat_scripted_create(session->total_bytes, &run->vmm);
+    } else {
+        pleat_sim_options_t sim = PLEAT_SIM_OPTIONS_INIT;
+        sim.capacity_bytes = session->total_bytes;
+        status = pleat_sim_create(&sim, &run->vmm);
+    }
+    if (status == PLEAT_OK) {
+        status = pleat_allocator_create(&run->options, run->vmm, &run->allocator);
+    }
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    run->lists_driver_first = session_lists_driver_first(session);
+    run->order = pleat_queue_order_create();
+    run->addresses = calloc((size_t)session->id_count + 1, sizeof(*run->addresses));
+    if (run->order == NULL || run->addresses == NULL) {
+        return PLEAT_ERR_OOM_HOST;
+    }
+    pleat_set_observer(run->allocator, run_observe, run);
+    return pleat_session_compare_init(run);
+}
+
+static void run_end(pleat_session_run_t *run)
+{
+    pleat_session_compare_fini(run);
+    pleat_queue_order_destroy(run->order);
+    if (run->allocator != NULL) {
+        pleat_set_observer(run->allocator, NULL, NULL);
+    }
+    pleat_allocator_destroy(run->allocator);
+    pleat_vmm_destroy(run->vmm);
+    free(run->addresses);
+    free(run->events);
+}
+
+/* Perform a session; @p values (NULL or of that many entries) gets the counters at its end. */
+static pleat_status_t session_perform(const pleat_session_t *session, unsigned mode,
+                                      pleat_session_check_t *check, int64_t *values)
+{
+    const char *obstacle = session_obstacle(session, mode);
+    if (obstacle != NULL) {
+        (void)snprintf(check->skipped, sizeof(check->skipped), "%s", obstacle);
+        return PLEAT_OK;
+    }
+    pleat_session_run_t run = {
+        .session = session, .check = check, .conf = PLEAT_CONF_INIT, .options = PLEAT_OPTIONS_INIT};
+    pleat_status_t status = run_start(&run);
+    if (status == PLEAT_OK) {
+        status = run_calls(&run);
+    }
+    if (status == PLEAT_OK && values != NULL) {
+        pleat_memory_stats_values(pleat_allocator_stats(run.allocator), values);
+        for (uint32_t key = 0; key < session->key_count; key++) {
+            if (run.stat_index[key] != UINT32_MAX) {
+                values[run.stat_index[key]] += run.offset[key];
+            }
+        }
+    }
+    if (status == PLEAT_ERR_OOM_HOST) {
+        pleat_error_set("%s: no host memory to perform it", session->name);
+    }
+    run_end(&run);
+    return status;
+}
+
+pleat_status_t pleat_session_check_run(const pleat_session_t *session, unsigned mode,
+                                       pleat_session_check_t *check)
+{
+    const pleat_session_check_t fresh = {.difference_capacity = check->difference_capacity,
+                                         .differences = check->differences};
+    *check = fresh;
+    return session_perform(session, mode, check, NULL);
+}
+
+pleat_status_t pleat_session_final_stats(const pleat_session_t *session, unsigned mode,
+                                         int64_t *values, size_t value_count)
+{
+    if (value_count != pleat_memory_stats_count()) {
+        pleat_error_set("%s: %zu values given, there are %zu statistics", __func__, value_count,
+                        pleat_memory_stats_count());
+        return PLEAT_ERR_INVALID;
+    }
+    pleat_session_check_t check = {0};
+    const pleat_status_t status = session_perform(session, mode, &check, values);
+    if (status == PLEAT_OK && check.skipped[0] != '\0') {
+        pleat_error_set("%s: %s", session->name, check.skipped);
+        return PLEAT_ERR_UNSUPPORTED;
+    }
+    return status;
+}
