@@ -3,6 +3,7 @@
  * the rows.
  */
 #include "conf_rows.h"
+#include "host_fault.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -306,4 +307,20 @@ Test(conf_torch, a_long_key_is_cut_in_the_message)
     pleat_conf_report_t report = PLEAT_CONF_REPORT_INIT;
     cr_expect(eq(int, pleat_conf_read(&conf, PLEAT_CONF_TORCH, text, &report), PLEAT_ERR_INVALID));
     cr_expect(eq(sz, strlen(report.message), PLEAT_CONF_MESSAGE_BYTES - 1));
+}
+
+Test(conf_torch, without_host_memory_nothing_changes)
+{
+    pleat_conf_t conf = PLEAT_CONF_INIT;
+    pleat_conf_report_t report = PLEAT_CONF_REPORT_INIT;
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        host_fault_after(nth);
+        cr_expect(eq(int, pleat_conf_read(&conf, PLEAT_CONF_TORCH, "max_split_size_mb:64", &report),
+                     PLEAT_ERR_OOM_HOST));
+        cr_expect(strstr(report.message, "host memory") != NULL);
+        cr_expect(eq(u64, conf.settings[PLEAT_CONF_MAX_SPLIT_SIZE].number, UINT64_MAX));
+    }
+    host_fault_after(0);
+    cr_expect(eq(int, pleat_conf_read(&conf, PLEAT_CONF_TORCH, "max_split_size_mb:64", &report),
+                 PLEAT_OK));
 }
