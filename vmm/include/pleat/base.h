@@ -56,6 +56,7 @@ typedef enum pleat_status {
 typedef uint64_t pleat_devptr_t; /* device address; 0 is no address */
 typedef uint64_t pleat_stream_t; /* stream handle as an unsigned integer; 0: the default stream */
 typedef uint64_t pleat_event_t;  /* event handle of the device; 0 is no event */
+typedef uint64_t pleat_chunk_t;  /* handle of physical memory; 0 is none */
 
 /**
  * English text of a status, "unknown status" for a value outside the list.

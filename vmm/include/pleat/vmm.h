@@ -18,17 +18,24 @@ typedef struct pleat_vmm pleat_vmm_t;
 
 /* X(name, text, is_memory): the kinds of call that are counted, charged and can be made to fail.
  * is_memory marks what counts as a driver call in reports: memory comes or goes or is mapped. */
-#define PLEAT_VMM_CALL_LIST(X)                       \
-    X(MEM_ALLOC, "mem_alloc", true)                  \
-    X(MEM_FREE, "mem_free", true)                    \
-    X(MEM_INFO, "mem_info", false)                   \
-    X(EVENT_CREATE, "event_create", false)           \
-    X(EVENT_DESTROY, "event_destroy", false)         \
-    X(EVENT_RECORD, "event_record", false)           \
-    X(EVENT_QUERY, "event_query", false)             \
-    X(EVENT_SYNCHRONIZE, "event_synchronize", false) \
-    X(STREAM_WAIT_EVENT, "stream_wait_event", false) \
-    X(STREAM_SYNCHRONIZE, "stream_synchronize", false)
+#define PLEAT_VMM_CALL_LIST(X)                         \
+    X(MEM_ALLOC, "mem_alloc", true)                    \
+    X(MEM_FREE, "mem_free", true)                      \
+    X(MEM_INFO, "mem_info", false)                     \
+    X(EVENT_CREATE, "event_create", false)             \
+    X(EVENT_DESTROY, "event_destroy", false)           \
+    X(EVENT_RECORD, "event_record", false)             \
+    X(EVENT_QUERY, "event_query", false)               \
+    X(EVENT_SYNCHRONIZE, "event_synchronize", false)   \
+    X(STREAM_WAIT_EVENT, "stream_wait_event", false)   \
+    X(STREAM_SYNCHRONIZE, "stream_synchronize", false) \
+    X(ADDRESS_RESERVE, "address_reserve", true)        \
+    X(ADDRESS_FREE, "address_free", true)              \
+    X(CHUNK_CREATE, "chunk_create", true)              \
+    X(CHUNK_RELEASE, "chunk_release", true)            \
+    X(MAP, "map", true)                                \
+    X(UNMAP, "unmap", true)                            \
+    X(SET_ACCESS, "set_access", true)
 
 typedef enum pleat_vmm_call {
 #define PLEAT_VMM_CALL_ENUM(name, text, is_memory) PLEAT_VMM_CALL_##name,
@@ -48,6 +55,17 @@ typedef enum pleat_vmm_call {
  *   clock_ns      the device's clock: logical in sim, monotonic host time on a GPU
  *   wait_count    how often a call made the host wait for the device so far: every mem_free, which
  *                 synchronises whether or not there is work, and waits for unfinished work
+ * The group ext_granularity ... ext_set_access is virtual memory: address ranges, chunks of
+ * physical memory, mappings. Rules of the CUDA driver, which every backend keeps:
+ *   - sizes and addresses are multiples of the granularity; a chunk is mapped and unmapped whole
+ *   - a chunk may be mapped at several addresses at once; all show the same memory
+ *   - one unmap may cover several neighbouring mappings, but none in part
+ *   - a mapping cannot be touched before set_access covered it
+ *   - a released chunk keeps its memory until its last mapping is gone
+ *   - a range is freed whole, and only without mappings
+ *   - no call waits for the device: whoever unmaps must know that no work uses the address any more
+ * chunk_create gives ERR_OOM_DEVICE when the device is full, address_reserve when addresses are,
+ * map when the budget of mappings is used up.
  * Optional operations are named ext_* and may be NULL; a group is all set or all NULL. New
  * operations are appended and covered by `size`.
  */
@@ -68,6 +86,14 @@ typedef struct pleat_vmm_ops {
     pleat_status_t (*event_synchronize)(void *self, pleat_event_t event);
     pleat_status_t (*stream_wait_event)(void *self, pleat_stream_t stream, pleat_event_t event);
     pleat_status_t (*stream_synchronize)(void *self, pleat_stream_t stream);
+    pleat_status_t (*ext_granularity)(void *self, uint64_t *bytes_out);
+    pleat_status_t (*ext_address_reserve)(void *self, uint64_t bytes, pleat_devptr_t *ptr_out);
+    pleat_status_t (*ext_address_free)(void *self, pleat_devptr_t ptr, uint64_t bytes);
+    pleat_status_t (*ext_chunk_create)(void *self, uint64_t bytes, pleat_chunk_t *chunk_out);
+    pleat_status_t (*ext_chunk_release)(void *self, pleat_chunk_t chunk);
+    pleat_status_t (*ext_map)(void *self, pleat_devptr_t ptr, uint64_t bytes, pleat_chunk_t chunk);
+    pleat_status_t (*ext_unmap)(void *self, pleat_devptr_t ptr, uint64_t bytes);
+    pleat_status_t (*ext_set_access)(void *self, pleat_devptr_t ptr, uint64_t bytes);
 } pleat_vmm_ops_t;
 
 #define PLEAT_VMM_OPS_VERSION 1u
@@ -153,6 +179,32 @@ PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_stream_wait_event(pleat_vmm_t
                                                                      pleat_event_t event);
 PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_stream_synchronize(pleat_vmm_t *vmm,
                                                                       pleat_stream_t stream);
+
+/** Has the device virtual memory, the group ext_*? @par Threads any.   @par Cost constant. */
+PLEAT_API bool pleat_vmm_has_mapping(const pleat_vmm_t *vmm);
+
+/*
+ * Virtual memory; see pleat_vmm_ops_t. On a device without it each gives PLEAT_ERR_UNSUPPORTED.
+ * Sizes and addresses that are no multiples of the granularity, ranges outside a reservation, and
+ * mappings in part give PLEAT_ERR_INVALID with the values; a failed call changes nothing.
+ * granularity is not counted and costs nothing.
+ */
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_granularity(pleat_vmm_t *vmm,
+                                                               uint64_t *bytes_out);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_address_reserve(pleat_vmm_t *vmm, uint64_t bytes,
+                                                                   pleat_devptr_t *ptr_out);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_address_free(pleat_vmm_t *vmm,
+                                                                pleat_devptr_t ptr, uint64_t bytes);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_chunk_create(pleat_vmm_t *vmm, uint64_t bytes,
+                                                                pleat_chunk_t *chunk_out);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_chunk_release(pleat_vmm_t *vmm,
+                                                                 pleat_chunk_t chunk);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_map(pleat_vmm_t *vmm, pleat_devptr_t ptr,
+                                                       uint64_t bytes, pleat_chunk_t chunk);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_unmap(pleat_vmm_t *vmm, pleat_devptr_t ptr,
+                                                         uint64_t bytes);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_set_access(pleat_vmm_t *vmm, pleat_devptr_t ptr,
+                                                              uint64_t bytes);
 
 #ifdef __cplusplus
 }
