@@ -31,6 +31,17 @@ static pleat_status_t allocator_refuse_null(const char *function, const char *ar
     return PLEAT_ERR_INVALID;
 }
 
+/* Expandable ranges need a device with virtual memory. */
+static pleat_status_t allocator_check_mode(const pleat_vmm_t *vmm, pleat_mode_t mode)
+{
+    if (mode == PLEAT_MODE_CLASSIC || pleat_vmm_has_mapping(vmm)) {
+        return PLEAT_OK;
+    }
+    pleat_error_set("mode %s needs virtual memory, which device '%s' does not have",
+                    pleat_mode_name(mode), pleat_vmm_name(vmm));
+    return PLEAT_ERR_UNSUPPORTED;
+}
+
 /* ---- life ---- */
 
 pleat_status_t pleat_allocator_create(const pleat_options_t *options, pleat_vmm_t *vmm,
@@ -40,7 +51,10 @@ pleat_status_t pleat_allocator_create(const pleat_options_t *options, pleat_vmm_
         return allocator_refuse_null(__func__, vmm == NULL ? "vmm" : "allocator_out");
     }
     pleat_options_t checked = PLEAT_OPTIONS_INIT;
-    const pleat_status_t status = pleat_options_read(options, &checked);
+    pleat_status_t status = pleat_options_read(options, &checked);
+    if (status == PLEAT_OK) {
+        status = allocator_check_mode(vmm, checked.mode);
+    }
     if (status != PLEAT_OK) {
         return status;
     }
@@ -51,7 +65,7 @@ pleat_status_t pleat_allocator_create(const pleat_options_t *options, pleat_vmm_
         return PLEAT_ERR_OOM_HOST;
     }
     allocator->vmm = vmm;
-    allocator->backing = pleat_backing_classic();
+    allocator->backing = pleat_backing_of(checked.mode);
     allocator->options = checked;
     allocator->stats.size = sizeof(allocator->stats);
     allocator->stats.max_split_bytes = (int64_t)checked.max_split_bytes;
@@ -63,23 +77,6 @@ pleat_status_t pleat_allocator_create(const pleat_options_t *options, pleat_vmm_
     return PLEAT_OK;
 }
 
-/* Give the segments back, whatever their blocks do, and drop what live blocks had noted. */
-static void allocator_discard_segments(pleat_allocator_t *allocator)
-{
-    for (pleat_block_slab_t *slab = allocator->blocks.slabs; slab != NULL; slab = slab->next) {
-        for (size_t i = 0; i < PLEAT_BLOCKS_PER_SLAB; i++) {
-            pleat_block_t *block = &slab->blocks[i];
-            if (block->use == PLEAT_BLOCK_USE_UNUSED) {
-                continue;
-            }
-            pleat_waiting_drop_uses(&allocator->waiting, block);
-            if (block->left == NULL) {
-                allocator->backing->discard(allocator, block);
-            }
-        }
-    }
-}
-
 void pleat_allocator_destroy(pleat_allocator_t *allocator)
 {
     if (allocator == NULL) {
@@ -88,7 +85,7 @@ void pleat_allocator_destroy(pleat_allocator_t *allocator)
     if (pleat_retire_synchronize(allocator) != PLEAT_OK) {
         pleat_waiting_abandon(&allocator->waiting); /* the frees below wait for the device */
     }
-    allocator_discard_segments(allocator);
+    pleat_backing_discard(allocator);
     pleat_waiting_fini(&allocator->waiting);
     pleat_pool_fini(&allocator->large_pool);
     pleat_pool_fini(&allocator->small_pool);
@@ -188,7 +185,15 @@ pleat_status_t pleat_set_options(pleat_allocator_t *allocator, const pleat_optio
         return allocator_refuse_null(__func__, allocator == NULL ? "allocator" : "options");
     }
     allocator_lock(allocator);
-    const pleat_status_t status = pleat_options_read(options, &allocator->options);
+    pleat_options_t checked = PLEAT_OPTIONS_INIT;
+    pleat_status_t status = pleat_options_read(options, &checked);
+    if (status == PLEAT_OK) {
+        status = allocator_check_mode(allocator->vmm, checked.mode);
+    }
+    if (status == PLEAT_OK) {
+        allocator->options = checked;
+        allocator->backing = pleat_backing_of(checked.mode);
+    }
     allocator_unlock(allocator);
     return status;
 }
@@ -289,7 +294,7 @@ bool pleat_allocator_can_hit(pleat_allocator_t *allocator, uint64_t bytes, pleat
     }
     allocator_lock(allocator);
     const pleat_request_t request = pleat_serve_request(allocator, bytes, stream);
-    const bool can_hit = pleat_serve_find(&request, &allocator->options) != NULL;
+    const bool can_hit = pleat_serve_find(allocator, &request) != NULL;
     allocator_unlock(allocator);
     return can_hit;
 }

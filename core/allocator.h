@@ -28,6 +28,7 @@ struct pleat_allocator {
     uint64_t held_bytes; /* obtained from the device; what the limit is tested with */
     pleat_pool_t large_pool;
     pleat_pool_t small_pool;
+    pleat_range_t *ranges; /* all address ranges */
     pleat_block_store_t blocks;
     pleat_address_map_t live;
     pleat_waiting_t waiting;

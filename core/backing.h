@@ -2,14 +2,18 @@
  * backing: where the memory of a pool comes from. One table a mode, and the only code that differs
  * by mode.
  *
+ * The mode can change while blocks of another mode are live: what a request gets is decided by the
+ * table in force, how a block goes back by the block.
+ *
  * What the engine relies on: a block that `grow` returns has at least the wanted bytes, is marked
- * free, stands in no free set, and is counted in the statistics; `release` is asked only for free
- * blocks in the set of their pool for which `can_release` said yes. A failing call has changed
- * nothing.
+ * free, stands in no set, and is counted in the statistics. A failing call has changed nothing but
+ * what its comment says.
  * Guarded by the lock of the owning allocator.
  */
 #ifndef PLEAT_BACKING_H
 #define PLEAT_BACKING_H
+
+#include <pleat/options.h>
 
 #include "block.h"
 
@@ -30,6 +34,10 @@ typedef struct pleat_backing_ops {
     /* Blocks that one `grow` may take from the store. */
     size_t grow_block_count;
 
+    /* Which block serves @p request, given the best fit of all free ones? NULL: none. */
+    pleat_block_t *(*choose)(pleat_allocator_t *allocator, const pleat_request_t *request,
+                             pleat_block_t *best);
+
     /* Get memory from the device. ERR_OOM_DEVICE: it has none; anything else is a device error. */
     pleat_status_t (*grow)(pleat_allocator_t *allocator, const pleat_request_t *request,
                            pleat_block_t **block_out);
@@ -37,19 +45,30 @@ typedef struct pleat_backing_ops {
     /* Should @p block be split when it serves @p request? */
     bool (*should_split)(const pleat_allocator_t *allocator, const pleat_block_t *block,
                          const pleat_request_t *request);
-
-    /* Can a free block, or a part of it, go back to the device now? */
-    bool (*can_release)(const pleat_block_t *block);
-
-    /* Give a free block back to the device. */
-    pleat_status_t (*release)(pleat_allocator_t *allocator, pleat_block_t *block);
-
-    /* Give the segment that starts with @p head back whatever its blocks do; the allocator is
-     * being destroyed and the blocks are not looked at again. */
-    void (*discard)(pleat_allocator_t *allocator, const pleat_block_t *head);
 } pleat_backing_ops_t;
+
+/* The table of a mode. */
+const pleat_backing_ops_t *pleat_backing_of(pleat_mode_t mode);
 
 /* Plain device allocations, as PyTorch makes them by default. */
 const pleat_backing_ops_t *pleat_backing_classic(void);
+
+/* Address ranges that grow by pages, as PyTorch's expandable segments. */
+const pleat_backing_ops_t *pleat_backing_torch(void);
+
+/* Is the free block all of a plain segment, so that it can go back to the device whole? */
+bool pleat_backing_is_whole(const pleat_block_t *block);
+
+/* Give a free block, or what can go of it, back to the device. The device's error: see
+ * pleat_range_release_block; a plain segment is then still there. */
+PLEAT_NODISCARD pleat_status_t pleat_backing_release(pleat_allocator_t *allocator,
+                                                     pleat_block_t *block);
+
+/* Give a whole free plain segment back. The device's error: nothing changed. */
+PLEAT_NODISCARD pleat_status_t pleat_backing_classic_release(pleat_allocator_t *allocator,
+                                                             pleat_block_t *block);
+
+/* Give all memory back whatever the blocks do; the allocator is being destroyed. */
+void pleat_backing_discard(pleat_allocator_t *allocator);
 
 #endif

@@ -52,14 +52,9 @@ static bool classic_should_split(const pleat_allocator_t *allocator, const pleat
            rest_bytes > PLEAT_SMALL_MAX_BYTES;
 }
 
-static bool classic_can_release(const pleat_block_t *block)
+pleat_status_t pleat_backing_classic_release(pleat_allocator_t *allocator, pleat_block_t *block)
 {
-    return !pleat_block_is_split(block);
-}
-
-static pleat_status_t classic_release(pleat_allocator_t *allocator, pleat_block_t *block)
-{
-    PLEAT_ASSERT(!pleat_block_is_split(block));
+    PLEAT_ASSERT(pleat_backing_is_whole(block));
     const pleat_status_t status = pleat_vmm_mem_free(allocator->vmm, block->address);
     if (status != PLEAT_OK) {
         return status;
@@ -80,11 +75,19 @@ static pleat_status_t classic_release(pleat_allocator_t *allocator, pleat_block_
     return PLEAT_OK;
 }
 
-static void classic_discard(pleat_allocator_t *allocator, const pleat_block_t *head)
+/* Blocks of ranges, left from another mode, are not handed out. */
+static pleat_block_t *classic_choose(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                     pleat_block_t *best)
 {
-    /* Destruction goes on with the next segment when the device refuses one. */
-    const pleat_status_t ignored = pleat_vmm_mem_free(allocator->vmm, head->address);
-    (void)ignored;
+    (void)allocator;
+    pleat_block_t *block = best;
+    while (block != NULL && block->range != NULL) {
+        block = pleat_free_set_next(&request->pool->free_blocks, block);
+        if (block != NULL && block->stream != request->stream) {
+            block = NULL;
+        }
+    }
+    return block;
 }
 
 const pleat_backing_ops_t *pleat_backing_classic(void)
@@ -92,11 +95,9 @@ const pleat_backing_ops_t *pleat_backing_classic(void)
     static const pleat_backing_ops_t ops = {
         .name = "classic",
         .grow_block_count = 1,
+        .choose = classic_choose,
         .grow = classic_grow,
         .should_split = classic_should_split,
-        .can_release = classic_can_release,
-        .release = classic_release,
-        .discard = classic_discard,
     };
     return &ops;
 }

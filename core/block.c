@@ -67,6 +67,7 @@ void pleat_block_split(pleat_block_t *block, uint64_t low_bytes, pleat_block_t *
     low->bytes = low_bytes;
     low->stream = block->stream;
     low->pool = block->pool;
+    low->range = block->range;
     low->left = block->left;
     low->right = block;
     if (low->left != NULL) {
@@ -77,10 +78,30 @@ void pleat_block_split(pleat_block_t *block, uint64_t low_bytes, pleat_block_t *
     block->bytes -= low_bytes;
 }
 
+void pleat_block_split_high(pleat_block_t *block, uint64_t low_bytes, pleat_block_t *high)
+{
+    PLEAT_ASSERT(low_bytes > 0);
+    PLEAT_ASSERT(low_bytes < block->bytes);
+    high->address = block->address + low_bytes;
+    high->bytes = block->bytes - low_bytes;
+    high->stream = block->stream;
+    high->pool = block->pool;
+    high->range = block->range;
+    high->use = block->use;
+    high->left = block;
+    high->right = block->right;
+    if (high->right != NULL) {
+        high->right->left = high;
+    }
+    block->right = high;
+    block->bytes = low_bytes;
+}
+
 uint64_t pleat_block_absorb(pleat_block_store_t *store, pleat_block_t *block, pleat_block_t *other)
 {
     PLEAT_ASSERT(other == block->left || other == block->right);
-    PLEAT_ASSERT(other->use == PLEAT_BLOCK_USE_FREE);
+    PLEAT_ASSERT(other->use == PLEAT_BLOCK_USE_FREE || other->use == PLEAT_BLOCK_USE_UNMAPPED);
+    PLEAT_ASSERT(other->range == block->range);
     const uint64_t absorbed_bytes = other->bytes;
     if (other == block->left) {
         PLEAT_ASSERT(other->address + other->bytes == block->address);

@@ -16,12 +16,14 @@
 typedef struct pleat_block pleat_block_t;
 typedef struct pleat_pool pleat_pool_t;
 typedef struct pleat_wait pleat_wait_t;
+typedef struct pleat_range pleat_range_t;
 
 typedef enum pleat_block_use {
-    PLEAT_BLOCK_USE_UNUSED, /* object in reserve, no memory */
-    PLEAT_BLOCK_USE_FREE,   /* in the free set of its pool, or on its way there or from there */
-    PLEAT_BLOCK_USE_LIVE,   /* handed out */
-    PLEAT_BLOCK_USE_WAITING /* freed by its user, events pending */
+    PLEAT_BLOCK_USE_UNUSED,  /* object in reserve, no memory */
+    PLEAT_BLOCK_USE_FREE,    /* in the free set of its pool, or on its way there or from there */
+    PLEAT_BLOCK_USE_LIVE,    /* handed out */
+    PLEAT_BLOCK_USE_WAITING, /* freed by its user, events pending */
+    PLEAT_BLOCK_USE_UNMAPPED /* addresses of a range without memory behind them */
 } pleat_block_use_t;
 
 struct pleat_block {
@@ -30,10 +32,11 @@ struct pleat_block {
     uint64_t requested_bytes; /* of the last user; stale while free */
     pleat_stream_t stream;    /* fixed for the life of the segment */
     pleat_pool_t *pool;
-    pleat_block_t *left; /* neighbours by address inside the segment, NULL at its ends */
+    pleat_range_t *range; /* expandable: what maps the memory; NULL: a plain device allocation */
+    pleat_block_t *left;  /* neighbours by address inside the segment, NULL at its ends */
     pleat_block_t *right;
     pleat_wait_t *uses;      /* streams recorded while live, each with an event in reserve */
-    pleat_block_t *child[2]; /* free set: treap node; child[1] links unused objects */
+    pleat_block_t *child[2]; /* free set: treap node; unmapped list: neighbours; [1]: unused list */
     uint32_t priority;       /* free set: treap heap order */
     uint32_t event_count;    /* pending events while waiting */
     uint64_t age_base;       /* the pool's search count when the block became free */
@@ -81,8 +84,14 @@ static inline bool pleat_block_is_split(const pleat_block_t *block)
 void pleat_block_split(pleat_block_t *block, uint64_t low_bytes, pleat_block_t *low);
 
 /*
- * Let @p block absorb its neighbour @p other and give the object back; @p other must be in no free
- * set. Constant. Returns the bytes absorbed.
+ * Cut everything behind @p low_bytes off @p block into @p high (a fresh object), which becomes its
+ * right neighbour and takes over its use. @p block may stand in no set. Constant.
+ */
+void pleat_block_split_high(pleat_block_t *block, uint64_t low_bytes, pleat_block_t *high);
+
+/*
+ * Let @p block absorb its neighbour @p other and give the object back; @p other must have the same
+ * use and be in no set. Constant. Returns the bytes absorbed.
  */
 uint64_t pleat_block_absorb(pleat_block_store_t *store, pleat_block_t *block, pleat_block_t *other);
 

@@ -2,16 +2,20 @@
  * check: verifies every invariant of an allocator, numbered as they are cited.
  *
  *   A1  The blocks of a segment tile it: no gap, no overlap, one stream and pool, links agree.
- *   A2  Free neighbours do not exist; they would have been merged.
+ *   A2  Free neighbours do not exist, nor unmapped ones; they would have been merged.
  *   A3  A free block is in the set of its pool, every other block in none.
  *   A4  The address map has one entry per live block and no other.
  *   A5  requested <= allocated <= active <= reserved, and each equals the sum over the blocks.
  *   A6  A block waits exactly if it counts pending events, as many as stand in the queues.
  *   A7  Segments do not overlap.
+ *   R1  The pages under a mapped block of a range are mapped, those under an unmapped one are not.
+ *   R2  Unmapped blocks begin and end on pages, stand in the list of their pool, and only ranges
+ *       have them.
  *   A8  After destruction the device reports nothing left; the tests of the device's usage see it.
  *   F1-F3 of the free sets: see free_set.h.
  */
 #include "allocator.h"
+#include "range.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +31,7 @@ typedef struct check_sums {
     uint64_t split[PLEAT_STAT_KIND_COUNT];
     uint64_t split_bytes[PLEAT_STAT_KIND_COUNT];
     uint64_t free_count[PLEAT_STAT_KIND_COUNT];
+    uint64_t unmapped_count;
     uint64_t live_count;
     uint64_t event_count;
 } check_sums_t;
@@ -64,11 +69,13 @@ static bool check_neighbours(const pleat_block_t *block)
     if (block->address + block->bytes != right->address) {
         return check_refuse("A1", block, "its right neighbour does not begin where it ends");
     }
-    if (right->stream != block->stream || right->pool != block->pool) {
-        return check_refuse("A1", block, "its right neighbour has another stream or pool");
+    if (right->stream != block->stream || right->pool != block->pool ||
+        right->range != block->range) {
+        return check_refuse("A1", block, "its right neighbour has another stream, pool or range");
     }
-    if (block->use == PLEAT_BLOCK_USE_FREE && right->use == PLEAT_BLOCK_USE_FREE) {
-        return check_refuse("A2", block, "its right neighbour is free as well");
+    if (block->use == right->use &&
+        (block->use == PLEAT_BLOCK_USE_FREE || block->use == PLEAT_BLOCK_USE_UNMAPPED)) {
+        return check_refuse("A2", block, "its right neighbour is as free as it is");
     }
     return true;
 }
@@ -79,7 +86,7 @@ static bool check_free_block(const pleat_block_t *block, check_sums_t *sums)
         return check_refuse("A3", block, "it is free but not in the set of its pool");
     }
     check_add(sums->free_count, block->pool->kind, 1);
-    if (pleat_block_is_split(block)) {
+    if (pleat_block_is_split(block) && block->range == NULL) {
         check_add(sums->split, block->pool->kind, 1);
         check_add(sums->split_bytes, block->pool->kind, block->bytes);
     }
@@ -115,6 +122,42 @@ static bool check_active_block(const pleat_allocator_t *allocator, const pleat_b
                                    : check_refuse("A6", block, "it is live and has pending events");
 }
 
+/* R1, R2: a block of a range and the pages that it touches. */
+static bool check_range_block(const pleat_block_t *block)
+{
+    const pleat_chunked_range_t *pages = &block->range->pages;
+    const bool is_unmapped = block->use == PLEAT_BLOCK_USE_UNMAPPED;
+    const uint64_t begin = block->address - pages->address;
+    const uint64_t end = begin + block->bytes;
+    if (block->address < pages->address || end > pages->page_bytes * pages->page_count) {
+        return check_refuse("A1", block, "it lies outside its range");
+    }
+    if (is_unmapped && (begin % pages->page_bytes != 0 || end % pages->page_bytes != 0)) {
+        return check_refuse("R2", block, "it is unmapped and does not lie on pages");
+    }
+    for (uint64_t page = begin / pages->page_bytes; page * pages->page_bytes < end; page++) {
+        if ((pages->chunks[page] == 0) != is_unmapped) {
+            return check_refuse("R1", block,
+                                is_unmapped ? "it is unmapped and has a mapped page"
+                                            : "it is mapped and has an unmapped page");
+        }
+    }
+    return true;
+}
+
+static bool check_unmapped_block(const pleat_block_t *block, check_sums_t *sums)
+{
+    if (block->range == NULL) {
+        return check_refuse("R2", block, "it is unmapped and belongs to no range");
+    }
+    const pleat_block_t *listed = pleat_unmapped_list_first(&block->pool->unmapped, block->stream);
+    while (listed != NULL && listed != block) {
+        listed = pleat_unmapped_list_next(listed);
+    }
+    sums->unmapped_count++;
+    return listed == block ? true : check_refuse("R2", block, "it is unmapped but not in the list");
+}
+
 static bool check_block(const pleat_allocator_t *allocator, const pleat_block_t *block,
                         check_sums_t *sums)
 {
@@ -122,12 +165,15 @@ static bool check_block(const pleat_allocator_t *allocator, const pleat_block_t 
     if (pool != &allocator->large_pool && pool != &allocator->small_pool) {
         return check_refuse("A1", block, "it has no pool of this allocator");
     }
-    check_add(sums->reserved, pool->kind, block->bytes);
-    if (block->left == NULL) {
-        check_add(sums->segments, pool->kind, 1);
-    }
-    if (!check_neighbours(block)) {
+    if (!check_neighbours(block) || (block->range != NULL && !check_range_block(block))) {
         return false;
+    }
+    if (block->use == PLEAT_BLOCK_USE_UNMAPPED) {
+        return check_unmapped_block(block, sums);
+    }
+    check_add(sums->reserved, pool->kind, block->bytes);
+    if (block->left == NULL && block->range == NULL) {
+        check_add(sums->segments, pool->kind, 1);
     }
     return block->use == PLEAT_BLOCK_USE_FREE ? check_free_block(block, sums)
                                               : check_active_block(allocator, block, sums);
@@ -176,6 +222,9 @@ static bool check_sums(const pleat_allocator_t *allocator, const check_sums_t *s
            check_equal("A3", "free blocks of the small pool",
                        sums->free_count[PLEAT_STAT_SMALL_POOL],
                        (int64_t)pleat_free_set_count(&allocator->small_pool.free_blocks)) &&
+           check_equal("R2", "unmapped blocks", sums->unmapped_count,
+                       (int64_t)(allocator->large_pool.unmapped.count +
+                                 allocator->small_pool.unmapped.count)) &&
            check_equal("A4", "live addresses", sums->live_count,
                        (int64_t)allocator->live.used_count) &&
            check_equal("A6", "queued events", sums->event_count,
@@ -214,11 +263,11 @@ static int check_compare_infos(const void *a, const void *b)
 }
 
 /* A7: the extents of all segments, sorted, do not overlap. */
-static pleat_status_t check_extents(const pleat_allocator_t *allocator, uint64_t segment_count)
+static pleat_status_t check_extents(const pleat_allocator_t *allocator)
 {
-    pleat_segment_info_t *extents = calloc(segment_count + 1, sizeof(*extents));
+    pleat_segment_info_t *extents = calloc(allocator->blocks.used_count + 1, sizeof(*extents));
     if (extents == NULL) {
-        pleat_error_set("no host memory to check %llu segments", (unsigned long long)segment_count);
+        pleat_error_set("no host memory to check the segments");
         return PLEAT_ERR_OOM_HOST;
     }
     size_t count = 0;
@@ -267,7 +316,7 @@ static pleat_status_t check_all(const pleat_allocator_t *allocator)
         !pleat_free_set_check(&allocator->small_pool.free_blocks)) {
         return PLEAT_ERR_INVALID;
     }
-    return check_extents(allocator, sums.segments[PLEAT_STAT_ALL]);
+    return check_extents(allocator);
 }
 
 pleat_status_t pleat_allocator_check(pleat_allocator_t *allocator)

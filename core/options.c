@@ -27,6 +27,27 @@ static pleat_status_t option_check_double(const char *name, double value, double
     return PLEAT_ERR_INVALID;
 }
 
+const char *pleat_mode_name(pleat_mode_t mode)
+{
+    static const char *const names[] = {
+#define MODE_NAME(name, text) [PLEAT_MODE_##name] = (text),
+        PLEAT_MODE_LIST(MODE_NAME)
+#undef MODE_NAME
+    };
+    return (unsigned)mode < PLEAT_MODE_COUNT ? names[mode] : "unknown";
+}
+
+static pleat_status_t option_check_pleat_mode_t(const char *name, pleat_mode_t mode,
+                                                pleat_mode_t smallest, unsigned largest)
+{
+    (void)smallest;
+    if ((unsigned)mode <= largest) {
+        return PLEAT_OK;
+    }
+    pleat_error_set("option %s is %u; allowed is 0 to %u", name, (unsigned)mode, largest);
+    return PLEAT_ERR_INVALID;
+}
+
 static pleat_status_t options_check_roundup(const pleat_options_t *options)
 {
     for (unsigned i = 0; i < PLEAT_ROUNDUP_ENTRIES; i++) {

@@ -10,11 +10,13 @@
 #include <pleat/stats.h>
 
 #include "free_set.h"
+#include "unmapped_list.h"
 
 struct pleat_pool {
     pleat_free_set_t free_blocks;
-    pleat_stat_kind_t kind; /* small or large: which row of the counters */
-    uint64_t search_count;  /* searches so far; moves only while garbage collection is on */
+    pleat_unmapped_list_t unmapped; /* of expandable ranges */
+    pleat_stat_kind_t kind;         /* small or large: which row of the counters */
+    uint64_t search_count;          /* searches so far; moves only while garbage collection is on */
 };
 
 static inline bool pleat_pool_is_small(const pleat_pool_t *pool)

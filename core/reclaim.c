@@ -36,11 +36,11 @@ static pleat_status_t reclaim_garbage_pass(pleat_allocator_t *allocator, reclaim
          block = next) {
         next = pleat_free_set_next(&pool->free_blocks, block);
         const int32_t age = pleat_pool_age(pool, block);
-        if (!allocator->backing->can_release(block) || (double)age < average) {
+        if (!pleat_backing_is_whole(block) || (double)age < average) {
             continue;
         }
         const uint64_t bytes = block->bytes;
-        const pleat_status_t status = allocator->backing->release(allocator, block);
+        const pleat_status_t status = pleat_backing_release(allocator, block);
         if (status != PLEAT_OK) {
             return status;
         }
@@ -87,9 +87,9 @@ static pleat_status_t reclaim_oversize_downwards(pleat_allocator_t *allocator,
     while (block != NULL && released_bytes < wanted_bytes &&
            block->bytes >= allocator->options.max_split_bytes && block->stream == request->stream) {
         pleat_block_t *previous = pleat_free_set_previous(set, block);
-        if (allocator->backing->can_release(block)) {
+        if (pleat_backing_is_whole(block)) {
             const uint64_t bytes = block->bytes;
-            const pleat_status_t status = allocator->backing->release(allocator, block);
+            const pleat_status_t status = pleat_backing_release(allocator, block);
             if (status != PLEAT_OK) {
                 return status;
             }
@@ -113,8 +113,8 @@ pleat_status_t pleat_reclaim_oversize(pleat_allocator_t *allocator, const pleat_
         request->bytes > max_split_bytes ? request->bytes : max_split_bytes;
     pleat_block_t *block =
         pleat_free_set_find(&request->pool->free_blocks, request->stream, wanted_bytes);
-    if (block != NULL && allocator->backing->can_release(block)) {
-        const pleat_status_t status = allocator->backing->release(allocator, block);
+    if (block != NULL && pleat_backing_is_whole(block)) {
+        const pleat_status_t status = pleat_backing_release(allocator, block);
         *is_enough_out = status == PLEAT_OK;
         return status;
     }
@@ -123,18 +123,22 @@ pleat_status_t pleat_reclaim_oversize(pleat_allocator_t *allocator, const pleat_
 
 /* ---- everything ---- */
 
+/* Whole plain segments first, then what can go of expandable ranges; both in the order of the set.
+ * Pieces that unmapping leaves behind may be met again: they have no whole page. */
 static pleat_status_t reclaim_pool(pleat_allocator_t *allocator, pleat_pool_t *pool)
 {
-    pleat_block_t *next = NULL;
-    for (pleat_block_t *block = pleat_free_set_first(&pool->free_blocks); block != NULL;
-         block = next) {
-        next = pleat_free_set_next(&pool->free_blocks, block);
-        if (!allocator->backing->can_release(block)) {
-            continue;
-        }
-        const pleat_status_t status = allocator->backing->release(allocator, block);
-        if (status != PLEAT_OK) {
-            return status;
+    for (int is_expandable = 0; is_expandable < 2; is_expandable++) {
+        pleat_block_t *next = NULL;
+        for (pleat_block_t *block = pleat_free_set_first(&pool->free_blocks); block != NULL;
+             block = next) {
+            next = pleat_free_set_next(&pool->free_blocks, block);
+            if (is_expandable ? block->range == NULL : !pleat_backing_is_whole(block)) {
+                continue;
+            }
+            const pleat_status_t status = pleat_backing_release(allocator, block);
+            if (status != PLEAT_OK) {
+                return status;
+            }
         }
     }
     return PLEAT_OK;

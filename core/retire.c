@@ -39,8 +39,10 @@ static void retire_complete(void *context, pleat_block_t *block)
         bytes_change += (int64_t)block->bytes;
     }
     pleat_stats_t *stats = &allocator->stats;
-    pleat_stats_change(stats->inactive_split, pool->kind, count_change);
-    pleat_stats_change(stats->inactive_split_bytes, pool->kind, bytes_change);
+    if (block->range == NULL) {
+        pleat_stats_change(stats->inactive_split, pool->kind, count_change);
+        pleat_stats_change(stats->inactive_split_bytes, pool->kind, bytes_change);
+    }
     pleat_stats_decrease(stats->active, pool->kind, 1);
     pleat_stats_decrease(stats->active_bytes, pool->kind, freed_bytes);
     pleat_stats_decrease(stats->requested_bytes, pool->kind, requested_bytes);

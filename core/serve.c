@@ -19,11 +19,14 @@ pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t reque
     };
 }
 
-pleat_block_t *pleat_serve_find(const pleat_request_t *request, const pleat_options_t *options)
+pleat_block_t *pleat_serve_find(pleat_allocator_t *allocator, const pleat_request_t *request)
 {
     pleat_block_t *block =
         pleat_free_set_find(&request->pool->free_blocks, request->stream, request->bytes);
-    if (block == NULL || !pleat_pool_may_serve(options, block, request->bytes)) {
+    if (block != NULL && block->range != NULL) {
+        block = allocator->backing->choose(allocator, request, block);
+    }
+    if (block == NULL || !pleat_pool_may_serve(&allocator->options, block, request->bytes)) {
         return NULL;
     }
     return block;
@@ -49,7 +52,7 @@ static pleat_block_t *serve_search(pleat_allocator_t *allocator, const pleat_req
     if (pleat_options_collects_garbage(&allocator->options)) {
         request->pool->search_count++;
     }
-    pleat_block_t *block = pleat_serve_find(request, &allocator->options);
+    pleat_block_t *block = pleat_serve_find(allocator, request);
     if (block != NULL) {
         pleat_pool_take(request->pool, block);
     }
@@ -133,27 +136,39 @@ static void serve_report_oom(pleat_allocator_t *allocator, const pleat_request_t
                     (unsigned long long)allocator->last_oom.reserved_bytes);
 }
 
-/* Cut off what the request does not need, and count what becomes of the rest. */
+/* The split counters of a plain segment: the request took @p taken_bytes of a free block, of which
+ * @p rest_bytes are left (0: it took all). Expandable ranges do not count, as in PyTorch. */
+static void serve_count_split(pleat_allocator_t *allocator, pleat_stat_kind_t kind, bool was_split,
+                              uint64_t taken_bytes, uint64_t rest_bytes)
+{
+    pleat_stats_t *stats = &allocator->stats;
+    if (was_split) {
+        pleat_stats_decrease(stats->inactive_split_bytes, kind, taken_bytes);
+        if (rest_bytes == 0) {
+            pleat_stats_decrease(stats->inactive_split, kind, 1);
+        }
+    } else if (rest_bytes > 0) {
+        pleat_stats_increase(stats->inactive_split_bytes, kind, rest_bytes);
+        pleat_stats_increase(stats->inactive_split, kind, 1);
+    }
+}
+
+/* Cut off what the request does not need. */
 static pleat_block_t *serve_split(pleat_allocator_t *allocator, const pleat_request_t *request,
                                   pleat_block_t *block)
 {
-    const pleat_stat_kind_t kind = request->pool->kind;
     const bool was_split = pleat_block_is_split(block);
-    pleat_stats_t *stats = &allocator->stats;
+    const bool is_plain = block->range == NULL;
+    uint64_t rest_bytes = 0;
     if (allocator->backing->should_split(allocator, block, request)) {
         pleat_block_t *rest = block;
         block = pleat_block_store_take(&allocator->blocks);
         pleat_block_split(rest, request->bytes, block);
         pleat_pool_give(request->pool, rest);
-        if (was_split) {
-            pleat_stats_decrease(stats->inactive_split_bytes, kind, block->bytes);
-        } else {
-            pleat_stats_increase(stats->inactive_split_bytes, kind, rest->bytes);
-            pleat_stats_increase(stats->inactive_split, kind, 1);
-        }
-    } else if (was_split) {
-        pleat_stats_decrease(stats->inactive_split_bytes, kind, block->bytes);
-        pleat_stats_decrease(stats->inactive_split, kind, 1);
+        rest_bytes = rest->bytes;
+    }
+    if (is_plain) {
+        serve_count_split(allocator, request->pool->kind, was_split, block->bytes, rest_bytes);
     }
     return block;
 }

@@ -14,7 +14,7 @@ pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t reque
                                     pleat_stream_t stream);
 
 /* The free block that would serve @p request, NULL if none; it stays in its set. */
-pleat_block_t *pleat_serve_find(const pleat_request_t *request, const pleat_options_t *options);
+pleat_block_t *pleat_serve_find(pleat_allocator_t *allocator, const pleat_request_t *request);
 
 /* Serve a request; the status is that of pleat_alloc. */
 PLEAT_NODISCARD pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_bytes,

@@ -12,6 +12,17 @@ static int snapshot_compare_heads(const void *a, const void *b)
     return (left->address > right->address) - (left->address < right->address);
 }
 
+static bool snapshot_is_mapped(const pleat_block_t *block)
+{
+    return block->use != PLEAT_BLOCK_USE_UNUSED && block->use != PLEAT_BLOCK_USE_UNMAPPED;
+}
+
+/* A segment is a plain allocation or one mapped run of a range. */
+static bool snapshot_is_head(const pleat_block_t *block)
+{
+    return snapshot_is_mapped(block) && (block->left == NULL || !snapshot_is_mapped(block->left));
+}
+
 /* First blocks of all segments, by address; the caller frees them. NULL: no host memory. */
 static const pleat_block_t **snapshot_heads(const pleat_allocator_t *allocator, size_t *count_out)
 {
@@ -25,7 +36,7 @@ static const pleat_block_t **snapshot_heads(const pleat_allocator_t *allocator, 
          slab = slab->next) {
         for (size_t i = 0; i < PLEAT_BLOCKS_PER_SLAB; i++) {
             const pleat_block_t *block = &slab->blocks[i];
-            if (block->use != PLEAT_BLOCK_USE_UNUSED && block->left == NULL) {
+            if (snapshot_is_head(block)) {
                 heads[count++] = block;
             }
         }
@@ -44,6 +55,7 @@ static pleat_block_state_t snapshot_state(const pleat_block_t *block)
         return PLEAT_BLOCK_PENDING_FREE;
     case PLEAT_BLOCK_USE_FREE:
     case PLEAT_BLOCK_USE_UNUSED:
+    case PLEAT_BLOCK_USE_UNMAPPED:
         break;
     }
     return PLEAT_BLOCK_INACTIVE;
@@ -56,9 +68,11 @@ static void snapshot_add_segment(pleat_snapshot_t *snapshot, const pleat_block_t
         .address = head->address,
         .stream = head->stream,
         .is_small = pleat_pool_is_small(head->pool),
+        .is_expandable = head->range != NULL,
         .first_block = snapshot->block_count,
     };
-    for (const pleat_block_t *block = head; block != NULL; block = block->right) {
+    for (const pleat_block_t *block = head; block != NULL && snapshot_is_mapped(block);
+         block = block->right) {
         const pleat_block_state_t state = snapshot_state(block);
         snapshot->blocks[snapshot->block_count++] =
             (pleat_block_info_t){.address = block->address,

@@ -15,6 +15,18 @@ extern "C" {
 #define PLEAT_UNLIMITED UINT64_MAX /* max_split_bytes: every block may be split */
 #define PLEAT_ROUNDUP_ENTRIES 16   /* one a power of two from 1 MiB to 32 GiB */
 
+/* X(name, text): where the memory of an allocator comes from. */
+#define PLEAT_MODE_LIST(X) \
+    X(CLASSIC, "classic")  \
+    X(TORCH_EXPANDABLE, "torch_expandable")
+
+typedef enum pleat_mode {
+#define PLEAT_MODE_ENUM(name, text) PLEAT_MODE_##name,
+    PLEAT_MODE_LIST(PLEAT_MODE_ENUM)
+#undef PLEAT_MODE_ENUM
+        PLEAT_MODE_COUNT
+} pleat_mode_t;
+
 /*
  * X(name, type, default, smallest, largest, unit, help). The round-up table stands apart: entry k
  * serves requests in [2^k, 2^(k+1)) MiB, entry 0 everything below 2 MiB, the last everything above.
@@ -30,7 +42,9 @@ extern "C" {
     X(large_segment_bytes, uint64_t, UINT64_C(20971520), UINT64_C(11534336), UINT64_C(1) << 44,   \
       "bytes", "segment size for requests above 1 MiB and below 10 MiB")                          \
     X(garbage_collection_threshold, double, 0.0, 0.0, 1.0, "fraction",                            \
-      "above this fraction of the limit, free the segments that lay idle longest; 0: off")
+      "above this fraction of the limit, free the segments that lay idle longest; 0: off")        \
+    X(mode, pleat_mode_t, PLEAT_MODE_CLASSIC, PLEAT_MODE_CLASSIC, PLEAT_MODE_COUNT - 1, "mode",   \
+      "classic: plain device allocations; torch_expandable: address ranges that grow by pages")
 
 typedef struct pleat_options {
     size_t size;                                              /* set by PLEAT_OPTIONS_INIT */
@@ -45,6 +59,12 @@ typedef struct pleat_options {
     {                                                                            \
         .size = sizeof(pleat_options_t), PLEAT_OPTION_LIST(PLEAT_OPTION_DEFAULT) \
     }
+
+/**
+ * Name of a mode, "unknown" for a value outside the list.
+ * @par Threads any.   @par Cost constant; the string is static.
+ */
+PLEAT_API const char *pleat_mode_name(pleat_mode_t mode);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,44 @@
+/*
+ * backing: the tables by mode, and how blocks go back by their kind.
+ */
+#include "backing.h"
+
+#include "allocator.h"
+#include "range.h"
+
+const pleat_backing_ops_t *pleat_backing_of(pleat_mode_t mode)
+{
+    return mode == PLEAT_MODE_TORCH_EXPANDABLE ? pleat_backing_torch() : pleat_backing_classic();
+}
+
+bool pleat_backing_is_whole(const pleat_block_t *block)
+{
+    return block->range == NULL && !pleat_block_is_split(block);
+}
+
+pleat_status_t pleat_backing_release(pleat_allocator_t *allocator, pleat_block_t *block)
+{
+    return block->range == NULL ? pleat_backing_classic_release(allocator, block)
+                                : pleat_range_release_block(allocator, block);
+}
+
+void pleat_backing_discard(pleat_allocator_t *allocator)
+{
+    for (pleat_block_slab_t *slab = allocator->blocks.slabs; slab != NULL; slab = slab->next) {
+        for (size_t i = 0; i < PLEAT_BLOCKS_PER_SLAB; i++) {
+            pleat_block_t *block = &slab->blocks[i];
+            if (block->use == PLEAT_BLOCK_USE_UNUSED) {
+                continue;
+            }
+            pleat_waiting_drop_uses(&allocator->waiting, block);
+            if (block->range == NULL && block->left == NULL) {
+                /* Destruction goes on with the next segment when the device refuses one. */
+                const pleat_status_t ignored = pleat_vmm_mem_free(allocator->vmm, block->address);
+                (void)ignored;
+            }
+        }
+    }
+    while (allocator->ranges != NULL) {
+        pleat_range_discard(allocator, allocator->ranges);
+    }
+}
