@@ -135,9 +135,6 @@ def draw_panel(axis, panel, title):
               linewidth=0.6, label="inactive_split")
     axis.plot(*envelope(panel.seconds, panel.reserved), drawstyle="steps-post", color=RESERVED,
               linewidth=1.3, label="reserved")
-    draw_peak(axis, panel, panel.reserved, RESERVED, "reserved", True)
-    has_room = panel.reserved.max() - panel.active.max() > 0.2 * panel.reserved.max()
-    draw_peak(axis, panel, panel.active, ACTIVE, "active", has_room)
     axis.set_title(title, fontsize=8, loc="left", color=INK)
     axis.tick_params(labelsize=7, color=INK, labelcolor=INK, width=0.6, length=2.5)
     axis.margins(x=0.01)
