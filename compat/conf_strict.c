@@ -304,33 +304,38 @@ static bool strict_read_items(pleat_strict_reader_t *reader)
     }
 }
 
+/* The segment size that an item asks for; false: it is about something else, or no good. */
+static bool strict_item_segment_mb(const char *item, uint64_t *segment_mb_out)
+{
+    const pleat_conf_key_t *segment = &pleat_conf_keys[PLEAT_CONF_LARGE_SEGMENT_SIZE];
+    pleat_strict_reader_t reader = {.text = item};
+    (void)pleat_strict_peek(&reader);
+    if (strncmp(item + reader.position, segment->key, strlen(segment->key)) != 0) {
+        return false;
+    }
+    reader.position += strlen(segment->key);
+    if (pleat_strict_peek(&reader) != ':') {
+        return false;
+    }
+    reader.position++;
+    (void)pleat_strict_peek(&reader);
+    const char *value = item + reader.position;
+    const pleat_strict_word_t word = {.bytes = value, .byte_count = strcspn(value, ", \t\n\v\f\r")};
+    return pleat_strict_is_digits(&word) && pleat_strict_to_number(&word, segment_mb_out) &&
+           *segment_mb_out > segment->smallest && *segment_mb_out <= segment->largest;
+}
+
 /*
  * The segment size that the text asks for, if its value is good; else the one in force. Whatever is
  * wrong with the text is found when it is read.
  */
 static uint64_t strict_find_segment_mb(const pleat_conf_t *conf, const char *text)
 {
-    const char *key = pleat_conf_keys[PLEAT_CONF_LARGE_SEGMENT_SIZE].key;
-    const size_t key_length = strlen(key);
+    uint64_t segment_mb = 0;
     const char *item = text;
     while (item != NULL) {
-        pleat_strict_reader_t reader = {.text = item};
-        (void)pleat_strict_peek(&reader);
-        if (strncmp(item + reader.position, key, key_length) == 0) {
-            reader.position += key_length;
-            if (pleat_strict_peek(&reader) == ':') {
-                reader.position++;
-                (void)pleat_strict_peek(&reader);
-                const char *value = item + reader.position;
-                const pleat_strict_word_t word = {.bytes = value,
-                                                  .byte_count = strcspn(value, ", \t\n\v\f\r")};
-                uint64_t megabytes = 0;
-                if (pleat_strict_is_digits(&word) && pleat_strict_to_number(&word, &megabytes) &&
-                    megabytes > pleat_conf_keys[PLEAT_CONF_LARGE_SEGMENT_SIZE].smallest &&
-                    megabytes <= PLEAT_CONF_MOST_MEGABYTES) {
-                    return megabytes;
-                }
-            }
+        if (strict_item_segment_mb(item, &segment_mb)) {
+            return segment_mb;
         }
         item = strchr(item, ',');
         item = item != NULL ? item + 1 : NULL;

@@ -11,7 +11,7 @@
  *       same values, if both begin with the defaults;
  *   F4  every result can be described, and applied or refused.
  */
-#include <pleat/conf.h>
+#include "conf_rows.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static bool same_values(const pleat_conf_t *a, const pleat_conf_t *b)
     for (size_t option = 0; option < PLEAT_CONF_OPTION_COUNT; option++) {
         const pleat_conf_setting_t *x = &a->settings[option];
         const pleat_conf_setting_t *y = &b->settings[option];
-        if (x->number != y->number || memcmp(&x->real, &y->real, sizeof x->real) != 0) {
+        if (x->number != y->number || !conf_same_bytes(&x->real, &y->real, sizeof x->real)) {
             return false;
         }
     }
@@ -83,10 +83,10 @@ static pleat_status_t check_read(pleat_conf_t *conf, pleat_conf_reading_t readin
     if (status != PLEAT_OK) {
         check_refusal(report, reading == PLEAT_CONF_STRICT, text);
         if (reading == PLEAT_CONF_STRICT || read == pleat_conf_read_start) {
-            require(memcmp(conf, &before, sizeof before) == 0, "F1", text);
+            require(conf_same_bytes(conf, &before, sizeof before), "F1", text);
         }
     }
-    if (memcmp(conf, &before, sizeof before) != 0) {
+    if (!conf_same_bytes(conf, &before, sizeof before)) {
         check_result(conf, text);
     }
     return status;

@@ -51,7 +51,8 @@ static void check_row(const conf_row_t *row)
         char place[32];
         (void)snprintf(place, sizeof place, "column %zu: ", column);
         cr_expect(strstr(report.message, place) != NULL, "%s: %s", row->string, report.message);
-        cr_expect(memcmp(&conf, &before, sizeof conf) == 0, "%s changed something", row->string);
+        cr_expect(conf_same_bytes(&conf, &before, sizeof conf), "%s changed something",
+                  row->string);
         cr_expect(eq(str, (char *)pleat_last_error(), report.message));
     }
 }
