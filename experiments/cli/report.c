@@ -57,6 +57,9 @@ void pleat_cli_write_call(FILE *stream)
 }
 
 static void pleat_cli_report(const char *kind, const char *colour, const char *format, va_list args)
+    PLEAT_PRINTF(3, 0);
+
+static void pleat_cli_report(const char *kind, const char *colour, const char *format, va_list args)
 {
     bool has_colour = pleat_cli_has_colour(stderr);
 
