@@ -98,7 +98,7 @@ void pleat_conf_set_number(pleat_conf_t *conf, pleat_conf_option_t option, uint6
     conf->settings[option].source = source;
 }
 
-void pleat_conf_set_real(pleat_conf_t *conf, double real, pleat_conf_option_t option,
+void pleat_conf_set_real(pleat_conf_t *conf, pleat_conf_option_t option, double real,
                          pleat_conf_source_t source)
 {
     conf->settings[option].real = real;

@@ -50,7 +50,7 @@ void pleat_conf_append_allowed(pleat_text_t *text, pleat_conf_option_t option, u
 
 void pleat_conf_set_number(pleat_conf_t *conf, pleat_conf_option_t option, uint64_t number,
                            pleat_conf_source_t source);
-void pleat_conf_set_real(pleat_conf_t *conf, double real, pleat_conf_option_t option,
+void pleat_conf_set_real(pleat_conf_t *conf, pleat_conf_option_t option, double real,
                          pleat_conf_source_t source);
 
 /* Back to the default, and to the source that says so. */

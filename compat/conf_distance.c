@@ -11,7 +11,13 @@ enum { MOST_EDITS = 5, KEY_BYTES = 64, WORD_BYTES = KEY_BYTES + MOST_EDITS };
 
 static char distance_lower(char character)
 {
-    return character >= 'A' && character <= 'Z' ? (char)(character - 'A' + 'a') : character;
+    static const char upper[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    static const char lower[] = "abcdefghijklmnopqrstuvwxyz";
+    const char *found = character != '\0' ? strchr(upper, character) : NULL;
+    if (found != NULL) {
+        return lower[found - upper];
+    }
+    return character;
 }
 
 static size_t distance_smallest(size_t a, size_t b, size_t c)

@@ -108,7 +108,7 @@ static bool strict_read_real(pleat_strict_reader_t *reader, pleat_conf_option_t 
     if (!is_good) {
         return strict_fail_value(reader, option, word, "out of range");
     }
-    pleat_conf_set_real(reader->conf, real, option, reader->source);
+    pleat_conf_set_real(reader->conf, option, real, reader->source);
     return true;
 }
 
@@ -190,25 +190,44 @@ static bool strict_fail_unknown(pleat_strict_reader_t *reader, const pleat_stric
                              known);
 }
 
-/* `key=value`: show the item as it should be, with a known key if one is near. */
+static bool strict_is_variable(const pleat_strict_word_t *word)
+{
+    for (size_t source = PLEAT_CONF_SOURCE_PLEAT_ALLOC_CONF;
+         source <= PLEAT_CONF_SOURCE_PYTORCH_ALLOC_CONF; source++) {
+        const char *name = pleat_conf_source_text((pleat_conf_source_t)source);
+        if (strlen(name) == word->byte_count && memcmp(name, word->bytes, word->byte_count) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * `key=value`: show the item as it should be, with a known key if one is near. Where the key is a
+ * variable's name, the whole assignment was given for the text.
+ */
 static bool strict_fail_equals(pleat_strict_reader_t *reader, const pleat_strict_word_t *key)
 {
     const size_t column = pleat_strict_column(reader);
     reader->position++;
     (void)pleat_strict_peek(reader);
     const char *value = reader->text + reader->position;
-    const size_t value_length = strcspn(value, ",; \t\n\v\f\r");
+    const pleat_strict_quoted_t value_quoted =
+        pleat_strict_quote(value, strcspn(value, ",; \t\n\v\f\r"));
+    const int value_length = (int)strlen(value_quoted.text) - 2;
+    if (strict_is_variable(key)) {
+        return pleat_strict_fail(reader, column,
+                                 "'=' behind the name of a variable; leave both out and write %.*s",
+                                 value_length, value_quoted.text + 1);
+    }
     const char *near = pleat_conf_find_bytes(key->bytes, key->byte_count) == PLEAT_CONF_OPTION_COUNT
                            ? pleat_conf_nearest_key(key->bytes, key->byte_count)
                            : NULL;
-    char item[2 * sizeof(pleat_strict_quoted_t)];
-    pleat_text_t text = pleat_text_begin(item, sizeof item);
     const pleat_strict_quoted_t key_quoted = pleat_strict_quote(
         near != NULL ? near : key->bytes, near != NULL ? strlen(near) : key->byte_count);
-    const pleat_strict_quoted_t value_quoted = pleat_strict_quote(value, value_length);
-    pleat_text_append(&text, "%.*s:%.*s", (int)strlen(key_quoted.text) - 2, key_quoted.text + 1,
-                      (int)strlen(value_quoted.text) - 2, value_quoted.text + 1);
-    return pleat_strict_fail(reader, column, "'=' where ':' is expected; write %s", item);
+    return pleat_strict_fail(reader, column, "'=' where ':' is expected; write %.*s:%.*s",
+                             (int)strlen(key_quoted.text) - 2, key_quoted.text + 1, value_length,
+                             value_quoted.text + 1);
 }
 
 /* The key of an item and its colon. */
@@ -304,33 +323,38 @@ static bool strict_read_items(pleat_strict_reader_t *reader)
     }
 }
 
+/* The segment size that an item asks for; false: it is about something else, or no good. */
+static bool strict_item_segment_mb(const char *item, uint64_t *segment_mb_out)
+{
+    const pleat_conf_key_t *segment = &pleat_conf_keys[PLEAT_CONF_LARGE_SEGMENT_SIZE];
+    pleat_strict_reader_t reader = {.text = item};
+    (void)pleat_strict_peek(&reader);
+    if (strncmp(item + reader.position, segment->key, strlen(segment->key)) != 0) {
+        return false;
+    }
+    reader.position += strlen(segment->key);
+    if (pleat_strict_peek(&reader) != ':') {
+        return false;
+    }
+    reader.position++;
+    (void)pleat_strict_peek(&reader);
+    const char *value = item + reader.position;
+    const pleat_strict_word_t word = {.bytes = value, .byte_count = strcspn(value, ", \t\n\v\f\r")};
+    return pleat_strict_is_digits(&word) && pleat_strict_to_number(&word, segment_mb_out) &&
+           *segment_mb_out > segment->smallest && *segment_mb_out <= segment->largest;
+}
+
 /*
  * The segment size that the text asks for, if its value is good; else the one in force. Whatever is
  * wrong with the text is found when it is read.
  */
 static uint64_t strict_find_segment_mb(const pleat_conf_t *conf, const char *text)
 {
-    const char *key = pleat_conf_keys[PLEAT_CONF_LARGE_SEGMENT_SIZE].key;
-    const size_t key_length = strlen(key);
+    uint64_t segment_mb = 0;
     const char *item = text;
     while (item != NULL) {
-        pleat_strict_reader_t reader = {.text = item};
-        (void)pleat_strict_peek(&reader);
-        if (strncmp(item + reader.position, key, key_length) == 0) {
-            reader.position += key_length;
-            if (pleat_strict_peek(&reader) == ':') {
-                reader.position++;
-                (void)pleat_strict_peek(&reader);
-                const char *value = item + reader.position;
-                const pleat_strict_word_t word = {.bytes = value,
-                                                  .byte_count = strcspn(value, ", \t\n\v\f\r")};
-                uint64_t megabytes = 0;
-                if (pleat_strict_is_digits(&word) && pleat_strict_to_number(&word, &megabytes) &&
-                    megabytes > pleat_conf_keys[PLEAT_CONF_LARGE_SEGMENT_SIZE].smallest &&
-                    megabytes <= PLEAT_CONF_MOST_MEGABYTES) {
-                    return megabytes;
-                }
-            }
+        if (strict_item_segment_mb(item, &segment_mb)) {
+            return segment_mb;
         }
         item = strchr(item, ',');
         item = item != NULL ? item + 1 : NULL;

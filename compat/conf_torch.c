@@ -224,7 +224,7 @@ static bool torch_read_real(torch_reader_t *reader, pleat_conf_option_t option, 
         return torch_fail(reader, "ValueError",
                           "per_process_memory_fraction is invalid, set it in [0.0, 1.0]");
     }
-    pleat_conf_set_real(reader->conf, real, option, reader->source);
+    pleat_conf_set_real(reader->conf, option, real, reader->source);
     return true;
 }
 

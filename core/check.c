@@ -189,32 +189,49 @@ static bool check_equal(const char *rule, const char *what, uint64_t counted, in
     return false;
 }
 
-static bool check_rows(const pleat_stats_t *stats, const check_sums_t *sums)
+/* A5: one row of every counter that the blocks decide. */
+static bool check_row(const pleat_stats_t *stats, const check_sums_t *sums, unsigned kind)
 {
-    static const char *const names[] = {"all", "large_pool", "small_pool"};
-    bool is_good = true;
-    for (unsigned kind = 0; kind < PLEAT_STAT_KIND_COUNT && is_good; kind++) {
-        const char *name = names[kind];
-        is_good =
-            check_equal("A5", name, sums->reserved[kind], stats->reserved_bytes[kind].current) &&
-            check_equal("A5", name, sums->segments[kind], stats->segment[kind].current) &&
-            check_equal("A5", name, sums->allocated[kind], stats->allocated_bytes[kind].current) &&
-            check_equal("A5", name, sums->allocations[kind], stats->allocation[kind].current) &&
-            check_equal("A5", name, sums->active_bytes[kind], stats->active_bytes[kind].current) &&
-            check_equal("A5", name, sums->active[kind], stats->active[kind].current) &&
-            check_equal("A5", name, sums->requested[kind], stats->requested_bytes[kind].current) &&
-            check_equal("A5", name, sums->split[kind], stats->inactive_split[kind].current) &&
-            check_equal("A5", name, sums->split_bytes[kind],
-                        stats->inactive_split_bytes[kind].current);
+    static const char *const kind_names[] = {
+        [PLEAT_STAT_ALL] = "all",
+        [PLEAT_STAT_LARGE_POOL] = "large_pool",
+        [PLEAT_STAT_SMALL_POOL] = "small_pool",
+    };
+    const struct {
+        const char *name;
+        uint64_t counted;
+        int64_t reported;
+    } rows[] = {
+        {"allocation", sums->allocations[kind], stats->allocation[kind].current},
+        {"segment", sums->segments[kind], stats->segment[kind].current},
+        {"active", sums->active[kind], stats->active[kind].current},
+        {"inactive_split", sums->split[kind], stats->inactive_split[kind].current},
+        {"allocated_bytes", sums->allocated[kind], stats->allocated_bytes[kind].current},
+        {"reserved_bytes", sums->reserved[kind], stats->reserved_bytes[kind].current},
+        {"active_bytes", sums->active_bytes[kind], stats->active_bytes[kind].current},
+        {"inactive_split_bytes", sums->split_bytes[kind],
+         stats->inactive_split_bytes[kind].current},
+        {"requested_bytes", sums->requested[kind], stats->requested_bytes[kind].current},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if ((int64_t)rows[i].counted != rows[i].reported) {
+            pleat_error_set("A5: %s.%s is reported as %lld and counts %llu", rows[i].name,
+                            kind_names[kind], (long long)rows[i].reported,
+                            (unsigned long long)rows[i].counted);
+            return false;
+        }
     }
-    return is_good;
+    return true;
 }
 
 static bool check_sums(const pleat_allocator_t *allocator, const check_sums_t *sums)
 {
-    const pleat_stats_t *stats = &allocator->stats;
-    return check_rows(stats, sums) &&
-           check_equal("A5", "held_bytes", sums->reserved[PLEAT_STAT_ALL],
+    for (unsigned kind = 0; kind < PLEAT_STAT_KIND_COUNT; kind++) {
+        if (!check_row(&allocator->stats, sums, kind)) {
+            return false;
+        }
+    }
+    return check_equal("A5", "held_bytes", sums->reserved[PLEAT_STAT_ALL],
                        (int64_t)allocator->held_bytes) &&
            check_equal("A3", "free blocks of the large pool",
                        sums->free_count[PLEAT_STAT_LARGE_POOL],

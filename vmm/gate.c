@@ -110,39 +110,44 @@ static bool gate_can_open(const pleat_gate_t *gate)
     return !gate->is_busy && gate->parents[0] == 0 && gate->parents[1] == 0;
 }
 
-/* Open a gate and, through a list of work, every gate that waited for nothing else. */
+/* Tell all children of a gate that it has opened; those that may open now join the list of work. */
+static void gate_tell_children(pleat_timeline_t *timeline, uint32_t gate, uint32_t *work_head)
+{
+    pleat_gate_t *gates = timeline->gates;
+    const uint64_t start_ns = gates[gate].start_ns;
+    uint32_t link = gates[gate].first_child;
+    gates[gate].first_child = 0;
+    while (link != 0) {
+        const uint32_t child = link / 2;
+        const unsigned slot = link % 2;
+        pleat_gate_t *below = &gates[child];
+        link = below->next_sibling[slot];
+        const uint64_t ns = pleat_ns_add(start_ns, below->parent_offset_ns[slot]);
+        below->start_ns = ns > below->start_ns ? ns : below->start_ns;
+        below->parents[slot] = 0;
+        if (gate_can_open(below)) {
+            below->next_in_work = *work_head;
+            *work_head = child;
+        }
+        /* The child's reference; the last one may end the gate, which is not read any more. */
+        pleat_gate_unref(timeline, gate);
+    }
+}
+
+/* Open a gate and every gate that waited for nothing else. */
 static void gate_open(pleat_timeline_t *timeline, uint32_t gate)
 {
     pleat_gate_t *gates = timeline->gates;
     gates[gate].next_in_work = 0;
     for (uint32_t head = gate; head != 0;) {
         const uint32_t current = head;
-        pleat_gate_t *record = &gates[current];
-        head = record->next_in_work;
-        record->is_open = true;
-        const uint64_t end_ns = pleat_ns_add(record->start_ns, record->max_offset_ns);
+        head = gates[current].next_in_work;
+        gates[current].is_open = true;
+        const uint64_t end_ns = pleat_ns_add(gates[current].start_ns, gates[current].max_offset_ns);
         if (end_ns > timeline->latest_end_ns) {
             timeline->latest_end_ns = end_ns;
         }
-        uint32_t link = record->first_child;
-        record->first_child = 0;
-        while (link != 0) {
-            const uint32_t child = link / 2;
-            const unsigned slot = link % 2;
-            pleat_gate_t *below = &gates[child];
-            link = below->next_sibling[slot];
-            const uint64_t ns = pleat_ns_add(record->start_ns, below->parent_offset_ns[slot]);
-            below->start_ns = ns > below->start_ns ? ns : below->start_ns;
-            below->parents[slot] = 0;
-            if (gate_can_open(below)) {
-                below->next_in_work = head;
-                head = child;
-            }
-            /* The child's reference; the last one may free the record, which is not read again. */
-            const bool is_last = record->references == 1;
-            PLEAT_ASSERT(!is_last || link == 0);
-            pleat_gate_unref(timeline, current);
-        }
+        gate_tell_children(timeline, current, &head);
     }
 }
 

@@ -147,15 +147,15 @@ static void note_end(pleat_timeline_t *timeline, uint64_t end_ns)
     }
 }
 
-pleat_status_t pleat_timeline_launch(pleat_timeline_t *timeline, pleat_stream_t handle,
+pleat_status_t pleat_timeline_launch(pleat_timeline_t *timeline, pleat_stream_t stream,
                                      uint64_t duration_ns)
 {
-    pleat_sim_stream_t *stream = NULL;
-    const pleat_status_t status = stream_find_or_add(timeline, handle, &stream);
+    pleat_sim_stream_t *queue = NULL;
+    const pleat_status_t status = stream_find_or_add(timeline, stream, &queue);
     if (status != PLEAT_OK) {
         return status;
     }
-    pleat_position_t *tail = &stream->tail;
+    pleat_position_t *tail = &queue->tail;
     if (tail->gate == 0 && tail->ns < timeline->clock_ns) {
         tail->ns = timeline->clock_ns;
     }
@@ -168,26 +168,26 @@ pleat_status_t pleat_timeline_launch(pleat_timeline_t *timeline, pleat_stream_t 
     return PLEAT_OK;
 }
 
-pleat_status_t pleat_timeline_set_busy(pleat_timeline_t *timeline, pleat_stream_t handle)
+pleat_status_t pleat_timeline_set_busy(pleat_timeline_t *timeline, pleat_stream_t stream)
 {
     pleat_status_t status = pleat_gate_reserve(timeline);
     if (status != PLEAT_OK) {
         return status;
     }
-    pleat_sim_stream_t *stream = NULL;
-    status = stream_find_or_add(timeline, handle, &stream);
+    pleat_sim_stream_t *queue = NULL;
+    status = stream_find_or_add(timeline, stream, &queue);
     if (status != PLEAT_OK) {
         return status;
     }
-    stream_settle_busy(timeline, stream);
-    if (stream->busy_gate != 0) {
+    stream_settle_busy(timeline, queue);
+    if (queue->busy_gate != 0) {
         return PLEAT_OK;
     }
     const uint32_t gate =
-        pleat_gate_make(timeline, true, stream->tail, (pleat_position_t){.gate = 0});
+        pleat_gate_make(timeline, true, queue->tail, (pleat_position_t){.gate = 0});
     pleat_gate_ref(timeline, gate);
-    stream->busy_gate = gate;
-    stream_set_tail(timeline, stream, (pleat_position_t){.gate = gate, .ns = 0});
+    queue->busy_gate = gate;
+    stream_set_tail(timeline, queue, (pleat_position_t){.gate = gate, .ns = 0});
     return PLEAT_OK;
 }
 
@@ -209,14 +209,14 @@ static bool position_finish(pleat_timeline_t *timeline, pleat_position_t *positi
     return is_waited;
 }
 
-bool pleat_timeline_finish_stream(pleat_timeline_t *timeline, pleat_stream_t handle)
+bool pleat_timeline_finish_stream(pleat_timeline_t *timeline, pleat_stream_t stream)
 {
-    pleat_sim_stream_t *stream = stream_find(timeline, handle);
-    if (stream == NULL) {
+    pleat_sim_stream_t *queue = stream_find(timeline, stream);
+    if (queue == NULL) {
         return false;
     }
-    const bool is_waited = position_finish(timeline, &stream->tail);
-    stream_settle_busy(timeline, stream);
+    const bool is_waited = position_finish(timeline, &queue->tail);
+    stream_settle_busy(timeline, queue);
     return is_waited;
 }
 
@@ -302,13 +302,13 @@ void pleat_timeline_event_destroy(pleat_timeline_t *timeline, pleat_event_t even
 }
 
 void pleat_timeline_event_record(pleat_timeline_t *timeline, pleat_event_t event,
-                                 pleat_stream_t handle)
+                                 pleat_stream_t stream)
 {
     pleat_sim_event_t *record = event_find(timeline, event);
     const uint32_t old = record->gate;
-    const pleat_sim_stream_t *stream = stream_find(timeline, handle);
-    record->gate = stream == NULL ? 0 : stream->tail.gate;
-    record->ns = stream == NULL ? 0 : stream->tail.ns;
+    const pleat_sim_stream_t *queue = stream_find(timeline, stream);
+    record->gate = queue == NULL ? 0 : queue->tail.gate;
+    record->ns = queue == NULL ? 0 : queue->tail.ns;
     pleat_gate_ref(timeline, record->gate);
     pleat_gate_unref(timeline, old);
 }
@@ -344,7 +344,7 @@ bool pleat_timeline_event_finish(pleat_timeline_t *timeline, pleat_event_t event
     return is_waited;
 }
 
-pleat_status_t pleat_timeline_wait_event(pleat_timeline_t *timeline, pleat_stream_t handle,
+pleat_status_t pleat_timeline_wait_event(pleat_timeline_t *timeline, pleat_stream_t stream,
                                          pleat_event_t event)
 {
     const pleat_position_t awaited = event_settle(timeline, event_find(timeline, event));
@@ -355,18 +355,18 @@ pleat_status_t pleat_timeline_wait_event(pleat_timeline_t *timeline, pleat_strea
     if (status != PLEAT_OK) {
         return status;
     }
-    pleat_sim_stream_t *stream = NULL;
-    status = stream_find_or_add(timeline, handle, &stream);
+    pleat_sim_stream_t *queue = NULL;
+    status = stream_find_or_add(timeline, stream, &queue);
     if (status != PLEAT_OK) {
         return status;
     }
-    pleat_position_t *tail = &stream->tail;
+    pleat_position_t *tail = &queue->tail;
     if (tail->gate == awaited.gate) {
         /* Both are points in time, or both stand behind the same gate: the later one counts. */
         tail->ns = awaited.ns > tail->ns ? awaited.ns : tail->ns;
         return PLEAT_OK;
     }
     const uint32_t gate = pleat_gate_make(timeline, false, *tail, awaited);
-    stream_set_tail(timeline, stream, (pleat_position_t){.gate = gate, .ns = 0});
+    stream_set_tail(timeline, queue, (pleat_position_t){.gate = gate, .ns = 0});
     return PLEAT_OK;
 }

@@ -5,12 +5,25 @@
 #include "replay_job.h"
 #include "report.h"
 
+#include <pleat/oom_message.h>
+
 static const pleat_cli_option_t pleat_cli_replay_option_table[] = {
     PLEAT_CLI_OPTION_MODE,   PLEAT_CLI_OPTION_CONF,     PLEAT_CLI_OPTION_LIMIT,
     PLEAT_CLI_OPTION_DEVICE, PLEAT_CLI_OPTION_PASSES,   PLEAT_CLI_OPTION_EMPTY_CACHE,
     PLEAT_CLI_OPTION_COSTS,  PLEAT_CLI_OPTION_TIMELINE, PLEAT_CLI_OPTION_PLOT,
     PLEAT_CLI_OPTION_JSON,
 };
+
+/* What PyTorch would have told the user at the last failure. */
+static void pleat_cli_replay_print_oom(const pleat_cli_replay_job_t *job)
+{
+    pleat_oom_info_t info = PLEAT_OOM_INFO_INIT;
+    char text[PLEAT_OOM_MESSAGE_BYTES];
+
+    pleat_read_last_oom(pleat_replay_allocator(job->replay), &info);
+    (void)pleat_oom_message(&info, 0, NULL, text, sizeof(text));
+    (void)printf("The last of them, in PyTorch's words: %s\n", text);
+}
 
 /* One trace: replay and print. Returns an exit status; 1 for an out-of-memory. */
 static int pleat_cli_replay_trace(const pleat_cli_replay_options_t *options, const char *path,
@@ -29,6 +42,9 @@ static int pleat_cli_replay_trace(const pleat_cli_replay_options_t *options, con
         (void)fputs(is_first ? "" : "\n", stdout);
         exit_status = pleat_cli_metrics_print_list(&metrics);
         pleat_cli_metrics_print_words(&metrics, 1);
+        if (metrics.num_ooms > 0) {
+            pleat_cli_replay_print_oom(&job);
+        }
     }
     if (exit_status == PLEAT_CLI_EXIT_GOOD && metrics.num_ooms > 0) {
         exit_status = PLEAT_CLI_EXIT_NO;

@@ -111,5 +111,7 @@ static int pleat_cli_main_run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     pleat_cli_report_set_call(argc, argv);
-    return pleat_cli_finish_output(pleat_cli_main_run(argc, argv));
+    int exit_status = pleat_cli_finish_output(pleat_cli_main_run(argc, argv));
+    pleat_cli_report_fini();
+    return exit_status;
 }

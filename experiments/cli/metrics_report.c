@@ -10,7 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double pleat_cli_gib = 1073741824.0;
+/* The unit of all sizes in a table or in the words about a trace. */
+typedef struct pleat_cli_size_unit {
+    const char *name;
+    double bytes;
+} pleat_cli_size_unit_t;
 
 #define PLEAT_CLI_JSON_TEXT(value) json_string(value)
 #define PLEAT_CLI_JSON_COUNT(value) json_integer((json_int_t)(value))
@@ -92,6 +96,16 @@ int pleat_cli_metrics_print_list(const pleat_metrics_t *metrics)
     return pleat_cli_table_print(table);
 }
 
+static pleat_cli_size_unit_t pleat_cli_unit_of(const pleat_metrics_t *metrics, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (metrics[i].reserved_peak_bytes >= UINT64_C(1) << 29) {
+            return (pleat_cli_size_unit_t){"GiB", 1073741824.0};
+        }
+    }
+    return (pleat_cli_size_unit_t){"MiB", 1048576.0};
+}
+
 static uint64_t pleat_cli_wasted_bytes(const pleat_metrics_t *metrics)
 {
     return metrics->reserved_peak_bytes > metrics->active_peak_bytes
@@ -99,15 +113,16 @@ static uint64_t pleat_cli_wasted_bytes(const pleat_metrics_t *metrics)
                : 0;
 }
 
-static void pleat_cli_table_metrics(pleat_cli_table_t *table, const pleat_metrics_t *metrics)
+static void pleat_cli_table_metrics(pleat_cli_table_t *table, const pleat_metrics_t *metrics,
+                                    double unit)
 {
     pleat_cli_table_text(table, metrics->mode);
     pleat_cli_table_text(table, pleat_cli_conf_label(metrics->conf));
-    pleat_cli_table_cell(table, "%.2f", (double)metrics->reserved_peak_bytes / pleat_cli_gib);
-    pleat_cli_table_cell(table, "%.2f", (double)metrics->active_peak_bytes / pleat_cli_gib);
+    pleat_cli_table_cell(table, "%.2f", (double)metrics->reserved_peak_bytes / unit);
+    pleat_cli_table_cell(table, "%.2f", (double)metrics->active_peak_bytes / unit);
     pleat_cli_table_cell(table, "%.1f", metrics->utilization * 100.0);
-    pleat_cli_table_cell(table, "%.2f", (double)pleat_cli_wasted_bytes(metrics) / pleat_cli_gib);
-    pleat_cli_table_cell(table, "%.2f", (double)metrics->inactive_split_peak_bytes / pleat_cli_gib);
+    pleat_cli_table_cell(table, "%.2f", (double)pleat_cli_wasted_bytes(metrics) / unit);
+    pleat_cli_table_cell(table, "%.2f", (double)metrics->inactive_split_peak_bytes / unit);
     pleat_cli_table_cell(table, "%llu", (unsigned long long)metrics->num_alloc_retries);
     pleat_cli_table_cell(table, "%llu", (unsigned long long)metrics->num_ooms);
     pleat_cli_table_cell(table, "%llu", (unsigned long long)metrics->driver_calls);
@@ -124,18 +139,26 @@ int pleat_cli_metrics_print_table(const pleat_metrics_t *metrics, size_t count, 
     }
     pleat_cli_table_column(table, "mode", PLEAT_CLI_LEFT);
     pleat_cli_table_column(table, "conf", PLEAT_CLI_LEFT);
-    static const char *const headings[] = {"reserved GiB", "active GiB", "util. %", "wasted GiB",
-                                           "split GiB",    "retries",    "OOMs",    "calls",
-                                           "driver ms*",   "waits*"};
-    for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++) {
-        pleat_cli_table_column(table, headings[i], PLEAT_CLI_RIGHT);
+    pleat_cli_size_unit_t unit = pleat_cli_unit_of(metrics, count);
+    static const struct {
+        const char *heading;
+        bool is_size;
+    } columns[] = {{"reserved", true},    {"active", true},   {"util. %", false}, {"wasted", true},
+                   {"split", true},       {"retries", false}, {"OOMs", false},    {"calls", false},
+                   {"driver ms*", false}, {"waits*", false}};
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        char heading[32];
+
+        (void)snprintf(heading, sizeof(heading), "%s%s%s", columns[i].heading,
+                       columns[i].is_size ? " " : "", columns[i].is_size ? unit.name : "");
+        pleat_cli_table_column(table, heading, PLEAT_CLI_RIGHT);
     }
     for (size_t i = 0; i < count; i++) {
         pleat_cli_table_row(table);
         if (has_traces) {
             pleat_cli_table_text(table, metrics[i].trace);
         }
-        pleat_cli_table_metrics(table, &metrics[i]);
+        pleat_cli_table_metrics(table, &metrics[i], unit.bytes);
     }
     return pleat_cli_table_print(table);
 }
@@ -159,12 +182,13 @@ static void pleat_cli_words_setting(const pleat_metrics_t *metrics, bool has_mod
 
 static void pleat_cli_words_one(const pleat_metrics_t *metrics)
 {
-    double reserved = (double)metrics->reserved_peak_bytes / pleat_cli_gib;
-    double active = (double)metrics->active_peak_bytes / pleat_cli_gib;
-    double wasted = (double)pleat_cli_wasted_bytes(metrics) / pleat_cli_gib;
+    pleat_cli_size_unit_t unit = pleat_cli_unit_of(metrics, 1);
+    double reserved = (double)metrics->reserved_peak_bytes / unit.bytes;
+    double active = (double)metrics->active_peak_bytes / unit.bytes;
+    double wasted = (double)pleat_cli_wasted_bytes(metrics) / unit.bytes;
 
-    (void)printf("%s: up to %.2f GiB held for %.2f GiB in use; %.2f GiB (%.1f %%) more than needed",
-                 metrics->trace, reserved, active, wasted,
+    (void)printf("%s: up to %.2f %s held for %.2f %s in use; %.2f %s (%.1f %%) more than needed",
+                 metrics->trace, reserved, unit.name, active, unit.name, wasted, unit.name,
                  reserved > 0.0 ? wasted / reserved * 100.0 : 0.0);
     if (metrics->num_alloc_retries > 0) {
         (void)printf(", and memory ran short %llu time%s",
@@ -186,6 +210,7 @@ static void pleat_cli_words_several(const pleat_metrics_t *metrics, size_t count
     const pleat_metrics_t *best = metrics;
     const pleat_metrics_t *worst = metrics;
     bool has_modes = false;
+    pleat_cli_size_unit_t unit = pleat_cli_unit_of(metrics, count);
 
     for (size_t i = 1; i < count; i++) {
         best = pleat_cli_words_is_better(&metrics[i], best) ? &metrics[i] : best;
@@ -193,21 +218,20 @@ static void pleat_cli_words_several(const pleat_metrics_t *metrics, size_t count
         has_modes |= strcmp(metrics[i].mode, metrics[0].mode) != 0;
     }
     if (!pleat_cli_words_is_better(best, worst)) {
-        (void)printf("%s: all hold the same, %.2f GiB for %.2f GiB in use.\n", metrics->trace,
-                     (double)best->reserved_peak_bytes / pleat_cli_gib,
-                     (double)best->active_peak_bytes / pleat_cli_gib);
+        (void)printf("%s: all hold the same, %.2f %s for %.2f %s in use.\n", metrics->trace,
+                     (double)best->reserved_peak_bytes / unit.bytes, unit.name,
+                     (double)best->active_peak_bytes / unit.bytes, unit.name);
         return;
     }
     (void)printf("%s: least with ", metrics->trace);
     pleat_cli_words_setting(best, has_modes);
-    (void)printf(", %.2f GiB for %.2f GiB in use; ",
-                 (double)best->reserved_peak_bytes / pleat_cli_gib,
-                 (double)best->active_peak_bytes / pleat_cli_gib);
+    (void)printf(", %.2f %s for %.2f %s in use; ", (double)best->reserved_peak_bytes / unit.bytes,
+                 unit.name, (double)best->active_peak_bytes / unit.bytes, unit.name);
     pleat_cli_words_setting(worst, has_modes);
     if (worst->reserved_peak_bytes >= best->reserved_peak_bytes) {
-        (void)printf(" holds %.2f GiB more.\n",
-                     (double)(worst->reserved_peak_bytes - best->reserved_peak_bytes) /
-                         pleat_cli_gib);
+        (void)printf(" holds %.2f %s more.\n",
+                     (double)(worst->reserved_peak_bytes - best->reserved_peak_bytes) / unit.bytes,
+                     unit.name);
     } else {
         (void)puts(" fails more often.");
     }

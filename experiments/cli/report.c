@@ -22,8 +22,12 @@ void pleat_cli_report_set_command(const char *name)
 
 void pleat_cli_report_set_call(int argc, char **argv)
 {
-    pleat_cli_report_argc = argc;
-    pleat_cli_report_argv = argv;
+    /* A copy, because reading the options moves the operands behind them. */
+    pleat_cli_report_argv = calloc((size_t)argc + 1, sizeof(*argv));
+    if (pleat_cli_report_argv) {
+        memcpy(pleat_cli_report_argv, argv, (size_t)argc * sizeof(*argv));
+        pleat_cli_report_argc = argc;
+    }
 }
 
 void pleat_cli_write_call(FILE *stream)
@@ -51,6 +55,9 @@ void pleat_cli_write_call(FILE *stream)
         (void)fputc('\'', stream);
     }
 }
+
+static void pleat_cli_report(const char *kind, const char *colour, const char *format, va_list args)
+    PLEAT_PRINTF(3, 0);
 
 static void pleat_cli_report(const char *kind, const char *colour, const char *format, va_list args)
 {
@@ -91,6 +98,13 @@ void pleat_cli_hint(const char *format, ...)
     (void)vfprintf(stderr, format, args);
     va_end(args);
     (void)fputc('\n', stderr);
+}
+
+void pleat_cli_report_fini(void)
+{
+    free(pleat_cli_report_argv);
+    pleat_cli_report_argv = NULL;
+    pleat_cli_report_argc = 0;
 }
 
 bool pleat_cli_has_colour(FILE *stream)

@@ -12,8 +12,11 @@
 /** Name of the subcommand for the prefix of messages; NULL before one is known. */
 void pleat_cli_report_set_command(const char *name);
 
-/** The words of the whole call, kept for pleat_cli_write_call; they stay the caller's. */
+/** The words of the whole call, kept for pleat_cli_write_call. */
 void pleat_cli_report_set_call(int argc, char **argv);
+
+/** Free what pleat_cli_report_set_call keeps. */
+void pleat_cli_report_fini(void);
 
 /** Write the call as a shell would take it, on one line without line end. */
 void pleat_cli_write_call(FILE *stream);

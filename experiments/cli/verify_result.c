@@ -131,7 +131,11 @@ static int pleat_cli_verify_table(const pleat_cli_verify_result_t *results, size
                 pleat_cli_table_cell(table, "%llu", (unsigned long long)numbers[j]);
             }
         }
-        pleat_cli_table_text(table, pleat_cli_verdict_text(result->verdict));
+        if (result->verdict == PLEAT_CLI_SKIPPED && result->reason) {
+            pleat_cli_table_cell(table, "skipped: %s", result->reason);
+        } else {
+            pleat_cli_table_text(table, pleat_cli_verdict_text(result->verdict));
+        }
     }
     return pleat_cli_table_print(table);
 }
@@ -153,12 +157,11 @@ static void pleat_cli_verify_print_differences(const pleat_cli_verify_result_t *
 
 static void pleat_cli_verify_print_details(const pleat_cli_verify_result_t *result)
 {
-    if (!result->reason && result->difference_count == 0 && result->undecided_count == 0 &&
+    if (result->difference_count == 0 && result->undecided_count == 0 &&
         result->unreached_count == 0) {
         return;
     }
-    (void)printf("\n%s: %s%s%s\n", result->path, pleat_cli_verdict_text(result->verdict),
-                 result->reason ? ": " : "", result->reason ? result->reason : "");
+    (void)printf("\n%s: %s\n", result->path, pleat_cli_verdict_text(result->verdict));
     pleat_cli_verify_print_differences(result);
     for (size_t i = 0; i < result->undecided_count; i++) {
         const pleat_cli_open_point_t *point = &result->undecided[i];
@@ -166,8 +169,8 @@ static void pleat_cli_verify_print_details(const pleat_cli_verify_result_t *resu
         if (point->count == UINT64_MAX) {
             (void)printf("  undecided: %s\n", point->text);
         } else {
-            (void)printf("  undecided, %llu times: %s\n", (unsigned long long)point->count,
-                         point->text);
+            (void)printf("  undecided, %llu time%s: %s\n", (unsigned long long)point->count,
+                         point->count == 1 ? "" : "s", point->text);
         }
     }
     for (size_t i = 0; i < result->unreached_count; i++) {

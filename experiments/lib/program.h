@@ -10,7 +10,7 @@
  *     stands later, tells when that work was over.
  *   - A run of segment_free belongs to the allocation behind it if that one needed a new segment,
  *     no segment of the run would have served it, and the limit, the garbage collection threshold
- *     or the size of the device was exceeded. Otherwise it was an empty_cache.
+ *     or the size of the device was exceeded. Otherwise it was an empty_cache (program_run).
  *   - A late completion outside any allocation can only come from an empty_cache.
  * What these rules had to guess is counted in `undecided`, what contradicts them in `notes`.
  *
@@ -66,8 +66,9 @@ typedef enum pleat_program_note {
 /* X(name, text): what a trace cannot decide; the text says what was assumed and what depends. */
 #define PLEAT_UNDECIDED_LIST(X)                                                                    \
     X(RUN_AS_EMPTY_CACHE,                                                                          \
-      "runs of segment_free read as empty_cache, because neither limit nor device size was "       \
-      "exceeded; a device with less free memory would have made them retries (num_alloc_retries)") \
+      "runs of segment_free read as an empty_cache before the request behind them; a device with " \
+      "less free memory than the trace tells, or collection, would have made them part of it "     \
+      "(num_alloc_retries, num_sync_all_streams)")                                                 \
     X(RUN_AS_RETRY,                                                                                \
       "runs of segment_free read as part of the request behind them; an empty_cache called just "  \
       "before it leaves the same events (num_alloc_retries, num_sync_all_streams)")                \

@@ -5,6 +5,7 @@
 
 #include "../../core/size_class.h"
 #include "number_map.h"
+#include "program_run.h"
 #include "stream_order.h"
 #include "trace_segments.h"
 
@@ -31,7 +32,8 @@ typedef struct program_reader {
     program_list_t free_slots;
     pleat_trace_segments_t segments;
     pleat_stream_order_t order;
-    uint64_t now_us;
+    uint64_t now_us;    /* time of the last call */
+    uint64_t latest_us; /* latest time stamp so far */
     bool is_after_free; /* the last call was a free that was complete at once */
 
     /* The group: events since the last call, from group_first on. */
@@ -122,6 +124,9 @@ static pleat_status_t program_emit(program_reader_t *reader, pleat_program_call_
     program->calls = calls;
     call.first_event = reader->group_first;
     call.event_count = end - reader->group_first;
+    if (call.time_us > reader->now_us) {
+        reader->now_us = call.time_us;
+    }
     call.time_us = reader->now_us;
     program->calls[program->call_count++] = call;
     program->counts[call.kind]++;
@@ -130,13 +135,14 @@ static pleat_status_t program_emit(program_reader_t *reader, pleat_program_call_
     return PLEAT_OK;
 }
 
-/* Add a call without events of its own. */
+/* Add a call without events of its own, at the time of @p event. */
 static pleat_status_t program_emit_bare(program_reader_t *reader, pleat_program_call_kind_t kind,
-                                        uint32_t slot)
+                                        uint32_t slot, uint32_t event)
 {
     const bool is_after_free = reader->is_after_free;
-    const pleat_status_t status = program_emit(
-        reader, (pleat_program_call_t){.kind = kind, .slot = slot}, reader->group_first);
+    const pleat_program_call_t call = {
+        .kind = kind, .slot = slot, .time_us = reader->trace->events[event].time_us};
+    const pleat_status_t status = program_emit(reader, call, reader->group_first);
     reader->is_after_free = is_after_free;
     return status;
 }
@@ -178,7 +184,7 @@ static pleat_status_t program_emit_late(program_reader_t *reader, pleat_program_
     size_t done = 0;
     while (done < reader->late.count && reader->late.items[done] < end) {
         const uint32_t slot = reader->late_slots.items[done];
-        pleat_status_t status = program_emit_bare(reader, kind, slot);
+        pleat_status_t status = program_emit_bare(reader, kind, slot, reader->late.items[done]);
         if (status == PLEAT_OK) {
             status = program_list_push(&reader->free_slots, slot);
         }
@@ -196,86 +202,32 @@ static pleat_status_t program_emit_late(program_reader_t *reader, pleat_program_
     return PLEAT_OK;
 }
 
-/* Would a block as large as the freed segment have served a request of @p rounded bytes? */
-static bool program_would_serve(const program_reader_t *reader, const pleat_trace_event_t *freed,
-                                uint64_t rounded, pleat_stream_t stream)
+/* Whose work is the run of segment_free before the allocation at @p event? */
+static pleat_run_reading_t program_read_run(program_reader_t *reader, uint32_t event)
 {
-    const pleat_options_t *options = reader->options;
-    if (freed->stream != stream || freed->bytes < rounded) {
-        return false;
+    const pleat_run_facts_t facts = {.options = reader->options,
+                                     .device_bytes = reader->device_bytes,
+                                     .events = reader->trace->events,
+                                     .freed = reader->freed.items,
+                                     .freed_count = reader->freed.count,
+                                     .late = reader->late.items,
+                                     .late_count = reader->late.count,
+                                     .request = &reader->trace->events[event],
+                                     .has_new_segment = reader->segment_allocs > 0,
+                                     .segment_bytes = reader->segment_bytes,
+                                     .reserved_bytes = reader->reserved_before_run,
+                                     /* The new segment is there already, and has no block yet. */
+                                     .idle_count =
+                                         reader->segments.idle_count -
+                                         (reader->segment_allocs < reader->segments.idle_count
+                                              ? reader->segment_allocs
+                                              : reader->segments.idle_count)};
+    pleat_undecided_t undecided = PLEAT_UNDECIDED_COUNT;
+    const pleat_run_reading_t reading = pleat_program_run_read(&facts, &undecided);
+    if (undecided != PLEAT_UNDECIDED_COUNT) {
+        program_undecided(reader, undecided, reader->freed.items[0]);
     }
-    const bool is_small_segment = freed->bytes == PLEAT_SMALL_SEGMENT_BYTES;
-    if (freed->action == PLEAT_ACTION_SEGMENT_FREE &&
-        is_small_segment != pleat_size_is_small(rounded)) {
-        return false;
-    }
-    if (rounded < options->max_split_bytes) {
-        return freed->bytes < options->max_split_bytes;
-    }
-    const uint64_t slack = options->max_non_split_rounding_bytes != 0
-                               ? options->max_non_split_rounding_bytes
-                               : options->large_segment_bytes;
-    return freed->bytes - rounded < slack;
-}
-
-/* Was a block of this freed segment still waiting when the group began? */
-static bool program_has_late(const program_reader_t *reader, const pleat_trace_event_t *freed)
-{
-    for (size_t i = 0; i < reader->late.count; i++) {
-        const pleat_devptr_t address = reader->trace->events[reader->late.items[i]].address;
-        if (address - freed->address < freed->bytes) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool program_is_exceeded(uint64_t reserved, uint64_t wanted, uint64_t limit)
-{
-    return wanted > limit || reserved > limit - wanted;
-}
-
-typedef enum program_run_reading {
-    PROGRAM_RUN_EMPTY_CACHE,
-    PROGRAM_RUN_IN_REQUEST,
-    PROGRAM_RUN_IN_REQUEST_WAITED /* and the request waited for the late completions itself */
-} program_run_reading_t;
-
-/* Whose work is the run of segment_free before the allocation at @p request? */
-static program_run_reading_t program_read_run(program_reader_t *reader,
-                                              const pleat_trace_event_t *request, uint32_t event)
-{
-    const pleat_options_t *options = reader->options;
-    const bool is_failed = request->action == PLEAT_ACTION_OOM;
-    const bool is_sane = request->bytes > 0 && request->bytes < PLEAT_REQUEST_END_BYTES;
-    if (!is_sane || (reader->segment_allocs == 0 && !is_failed)) {
-        return PROGRAM_RUN_EMPTY_CACHE;
-    }
-    const uint64_t rounded = pleat_size_round(options, request->bytes);
-    program_run_reading_t in_request = PROGRAM_RUN_IN_REQUEST;
-    for (size_t i = 0; i < reader->freed.count; i++) {
-        const pleat_trace_event_t *freed = &reader->trace->events[reader->freed.items[i]];
-        if (program_would_serve(reader, freed, rounded, request->stream)) {
-            if (!program_has_late(reader, freed)) {
-                return PROGRAM_RUN_EMPTY_CACHE;
-            }
-            in_request = PROGRAM_RUN_IN_REQUEST_WAITED;
-        }
-    }
-    const uint64_t wanted =
-        is_failed ? pleat_size_segment(options, rounded) : reader->segment_bytes;
-    const uint64_t reserved = reader->reserved_before_run;
-    const bool has_limit = options->limit_bytes != PLEAT_NO_LIMIT;
-    const bool is_collected =
-        has_limit && options->garbage_collection_threshold > 0.0 &&
-        (double)reserved > options->garbage_collection_threshold * (double)options->limit_bytes;
-    if (is_failed || is_collected || program_is_exceeded(reserved, wanted, options->limit_bytes) ||
-        program_is_exceeded(reserved, wanted, reader->device_bytes)) {
-        program_undecided(reader, PLEAT_UNDECIDED_RUN_AS_RETRY, event);
-        return in_request;
-    }
-    program_undecided(reader, PLEAT_UNDECIDED_RUN_AS_EMPTY_CACHE, event);
-    return PROGRAM_RUN_EMPTY_CACHE;
+    return reading;
 }
 
 /* What the order of segment_free over several streams tells about the order of their handles.
@@ -330,6 +282,7 @@ static void program_forget_group(program_reader_t *reader)
 /* An empty_cache with the events of the group before @p end. */
 static pleat_status_t program_emit_empty_cache(program_reader_t *reader, uint32_t end)
 {
+    const uint32_t first = reader->freed.count > 0 ? reader->freed.items[0] : reader->late.items[0];
     pleat_status_t status = program_emit_late(reader, PLEAT_PROGRAM_COMPLETE, end);
     if (status == PLEAT_OK && reader->freed.count > 0) {
         status = program_add_run(reader, false);
@@ -338,7 +291,9 @@ static pleat_status_t program_emit_empty_cache(program_reader_t *reader, uint32_
         return status;
     }
     reader->freed.count = 0;
-    return program_emit(reader, (pleat_program_call_t){.kind = PLEAT_PROGRAM_EMPTY_CACHE}, end);
+    const pleat_program_call_t call = {.kind = PLEAT_PROGRAM_EMPTY_CACHE,
+                                       .time_us = reader->trace->events[first].time_us};
+    return program_emit(reader, call, end);
 }
 
 /* No allocation follows: what the group holds must come from an empty_cache. */
@@ -360,19 +315,20 @@ static pleat_status_t program_close_group(program_reader_t *reader, uint32_t end
 /* Events of the group that belong to the allocation at @p event, or to an empty_cache before it. */
 static pleat_status_t program_close_group_for(program_reader_t *reader, uint32_t event)
 {
-    const pleat_trace_event_t *request = &reader->trace->events[event];
-    pleat_program_call_kind_t late_kind = PLEAT_PROGRAM_COMPLETE;
+    /* A request that fails has waited for every free. */
+    const bool is_failed = reader->trace->events[event].action == PLEAT_ACTION_OOM;
+    pleat_program_call_kind_t late_kind =
+        is_failed ? PLEAT_PROGRAM_COMPLETE_IN_CALL : PLEAT_PROGRAM_COMPLETE;
     pleat_status_t status = PLEAT_OK;
     bool has_run = false;
     if (reader->freed.count > 0) {
         const uint32_t run_end = reader->freed.items[reader->freed.count - 1] + 1;
-        const program_run_reading_t reading =
-            program_read_run(reader, request, reader->freed.items[0]);
-        if (reading == PROGRAM_RUN_EMPTY_CACHE) {
+        const pleat_run_reading_t reading = program_read_run(reader, event);
+        if (reading == PLEAT_RUN_EMPTY_CACHE) {
             status = program_emit_empty_cache(reader, run_end);
         } else {
             has_run = true;
-            if (reading == PROGRAM_RUN_IN_REQUEST_WAITED) {
+            if (reading == PLEAT_RUN_IN_REQUEST_WAITED) {
                 late_kind = PLEAT_PROGRAM_COMPLETE_IN_CALL;
             }
         }
@@ -384,7 +340,7 @@ static pleat_status_t program_close_group_for(program_reader_t *reader, uint32_t
         status = program_add_run(reader, true);
     }
     if (reader->is_after_free && reader->program->stream_count > 1) {
-        program_undecided(reader, PLEAT_UNDECIDED_SHORT_WAIT, event - 1);
+        program_undecided(reader, PLEAT_UNDECIDED_SHORT_WAIT, reader->group_first - 1);
     }
     if (reader->segment_allocs > 1) {
         program_note(reader, PLEAT_PROGRAM_NOTE_SEGMENT_UNUSED, reader->last_segment_alloc);
@@ -406,7 +362,8 @@ static pleat_status_t program_end_overlaid(program_reader_t *reader, uint32_t ev
         kind = PLEAT_PROGRAM_COMPLETE;
     }
     program_note(reader, PLEAT_PROGRAM_NOTE_ALLOC_LIVE, event);
-    const pleat_status_t status = program_emit_bare(reader, kind, slot);
+    (void)pleat_trace_segments_end_block(&reader->segments, address);
+    const pleat_status_t status = program_emit_bare(reader, kind, slot, event);
     return status == PLEAT_OK ? program_list_push(&reader->free_slots, slot) : status;
 }
 
@@ -419,6 +376,7 @@ static pleat_status_t program_read_alloc(program_reader_t *reader, uint32_t even
     }
     pleat_program_call_t call = {.kind = PLEAT_PROGRAM_ALLOC,
                                  .bytes = e->bytes,
+                                 .time_us = e->time_us,
                                  .stream = program_stream_index(reader->program, e->stream)};
     if (e->action == PLEAT_ACTION_OOM) {
         program_undecided(reader, PLEAT_UNDECIDED_FAILED_REQUEST, event);
@@ -430,7 +388,7 @@ static pleat_status_t program_read_alloc(program_reader_t *reader, uint32_t even
         call.kind = PLEAT_PROGRAM_STRAY;
         return program_emit(reader, call, event + 1);
     }
-    if (!pleat_trace_segments_contain(&reader->segments, e->address)) {
+    if (!pleat_trace_segments_begin_block(&reader->segments, e->address)) {
         program_note(reader, PLEAT_PROGRAM_NOTE_OUTSIDE, event);
     }
     status = program_end_overlaid(reader, event);
@@ -453,14 +411,19 @@ static pleat_status_t program_read_free(program_reader_t *reader, uint32_t *even
     if (status != PLEAT_OK) {
         return status;
     }
-    *event_inout = is_complete ? event + 1 : event;
-    pleat_program_call_t call = {.kind = PLEAT_PROGRAM_STRAY, .bytes = e->bytes};
+    if (is_complete) {
+        *event_inout = event + 1;
+        reader->latest_us = e[1].time_us > reader->latest_us ? e[1].time_us : reader->latest_us;
+    }
+    pleat_program_call_t call = {
+        .kind = PLEAT_PROGRAM_STRAY, .bytes = e->bytes, .time_us = e->time_us};
     if (!program_map_take(&reader->live, e->address, &call.slot)) {
         const bool is_outside = !pleat_trace_segments_contain(&reader->segments, e->address);
         program_note(reader,
                      is_outside ? PLEAT_PROGRAM_NOTE_OUTSIDE : PLEAT_PROGRAM_NOTE_FREE_UNKNOWN,
                      event);
     } else if (is_complete) {
+        (void)pleat_trace_segments_end_block(&reader->segments, e->address);
         call.kind = PLEAT_PROGRAM_FREE;
         status = program_list_push(&reader->free_slots, call.slot);
     } else {
@@ -478,6 +441,7 @@ static pleat_status_t program_read_completion(program_reader_t *reader, uint32_t
         program_note(reader, PLEAT_PROGRAM_NOTE_COMPLETION_UNKNOWN, event);
         return PLEAT_OK;
     }
+    (void)pleat_trace_segments_end_block(&reader->segments, reader->trace->events[event].address);
     const pleat_status_t status = program_list_push(&reader->late, event);
     return status == PLEAT_OK ? program_list_push(&reader->late_slots, slot) : status;
 }
@@ -518,8 +482,8 @@ static pleat_status_t program_read_segment(program_reader_t *reader, uint32_t ev
 static pleat_status_t program_read_event(program_reader_t *reader, uint32_t *event_inout)
 {
     const pleat_trace_event_t *e = &reader->trace->events[*event_inout];
-    if (e->time_us > reader->now_us) {
-        reader->now_us = e->time_us;
+    if (e->time_us > reader->latest_us) {
+        reader->latest_us = e->time_us;
     }
     switch (e->action) {
     case PLEAT_ACTION_ALLOC:
@@ -599,6 +563,7 @@ static pleat_status_t program_read_all(program_reader_t *reader)
     program->event_count = end;
     program->first_time_us = end > 0 ? reader->trace->events[0].time_us : 0;
     reader->now_us = program->first_time_us;
+    reader->latest_us = program->first_time_us;
     for (uint32_t event = 0; event < end && status == PLEAT_OK; event++) {
         status = program_read_event(reader, &event);
     }
@@ -612,7 +577,7 @@ static pleat_status_t program_read_all(program_reader_t *reader)
     if (status == PLEAT_OK) {
         status = program_choose_handles(reader);
     }
-    program->duration_us = reader->now_us - program->first_time_us;
+    program->duration_us = reader->latest_us - program->first_time_us;
     program->undecided[PLEAT_UNDECIDED_IDLE_EMPTY_CACHE].count = PLEAT_UNDECIDED_ANYWHERE;
     return status;
 }

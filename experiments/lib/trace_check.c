@@ -37,11 +37,21 @@ typedef struct trace_checker {
 const char *pleat_trace_rule_text(pleat_trace_rule_t rule)
 {
     static const char *const texts[PLEAT_TRACE_RULE_COUNT] = {
-#define PLEAT_TRACE_RULE_TEXT(name, text) text,
+#define PLEAT_TRACE_RULE_TEXT(name, is_visible, text) text,
         PLEAT_TRACE_RULE_LIST(PLEAT_TRACE_RULE_TEXT)
 #undef PLEAT_TRACE_RULE_TEXT
     };
     return (unsigned)rule < PLEAT_TRACE_RULE_COUNT ? texts[rule] : "unknown rule";
+}
+
+bool pleat_trace_rule_is_visible(pleat_trace_rule_t rule)
+{
+    static const bool visible[PLEAT_TRACE_RULE_COUNT] = {
+#define PLEAT_TRACE_RULE_VISIBLE(name, is_visible, text) is_visible,
+        PLEAT_TRACE_RULE_LIST(PLEAT_TRACE_RULE_VISIBLE)
+#undef PLEAT_TRACE_RULE_VISIBLE
+    };
+    return (unsigned)rule < PLEAT_TRACE_RULE_COUNT && visible[rule];
 }
 
 /* Room for @p wanted items; false when there is no host memory. */

@@ -13,28 +13,30 @@
 #include "program.h"
 #include "replay.h"
 
-/* X(name, text): rules of classic mode that a trace may or may not exercise. */
-#define PLEAT_TRACE_RULE_LIST(X)                                                           \
-    X(SMALL_REQUEST, "requests of up to 1 MiB, from the small pool")                       \
-    X(LARGE_REQUEST, "requests above 1 MiB, from the large pool")                          \
-    X(SMALL_SEGMENT, "new segments of 2 MiB")                                              \
-    X(LARGE_SEGMENT, "new segments of large_segment_bytes for requests below 10 MiB")      \
-    X(EXACT_SEGMENT, "new segments of their own for requests of 10 MiB or more")           \
-    X(EXACT_SEGMENT_LIMIT, "new segment for a rounded size of exactly 10 MiB")             \
-    X(LARGE_REST_SPLIT, "rest of a large block split off")                                 \
-    X(LARGE_REST_KEPT, "rest of a large block too small to be split off")                  \
-    X(LARGE_REST_LIMIT, "rest of a large block of exactly 1 MiB")                          \
-    X(SEVERAL_STREAMS, "requests on another stream than the first request's")              \
-    X(WAITING_FREE, "frees that wait for a stream")                                        \
-    X(EMPTY_CACHE, "empty_cache that gives segments back")                                 \
-    X(RETRY, "retries after a flush")                                                      \
-    X(LIMIT, "requests that the limit made retry or fail")                                 \
-    X(EARLY_RECLAIM, "segments given back before a flush: collection, or oversize blocks") \
-    X(OVERSIZE, "blocks of max_split_bytes or more")                                       \
-    X(OUT_OF_MEMORY, "requests that fail")
+/* X(name, is_visible, text): rules of classic mode that a trace may or may not exercise. One that
+ * is not visible leaves the same events whichever way it goes: a rest of 1 MiB serves no request of
+ * the large pool. */
+#define PLEAT_TRACE_RULE_LIST(X)                                                                 \
+    X(SMALL_REQUEST, true, "requests of up to 1 MiB, from the small pool")                       \
+    X(LARGE_REQUEST, true, "requests above 1 MiB, from the large pool")                          \
+    X(SMALL_SEGMENT, true, "new segments of 2 MiB")                                              \
+    X(LARGE_SEGMENT, true, "new segments of large_segment_bytes for requests below 10 MiB")      \
+    X(EXACT_SEGMENT, true, "new segments of their own for requests of 10 MiB or more")           \
+    X(EXACT_SEGMENT_LIMIT, true, "new segment for a rounded size of exactly 10 MiB")             \
+    X(LARGE_REST_SPLIT, true, "rest of a large block split off")                                 \
+    X(LARGE_REST_KEPT, true, "rest of a large block too small to be split off")                  \
+    X(LARGE_REST_LIMIT, false, "rest of a large block of exactly 1 MiB")                         \
+    X(SEVERAL_STREAMS, true, "requests on another stream than the first request's")              \
+    X(WAITING_FREE, true, "frees that wait for a stream")                                        \
+    X(EMPTY_CACHE, true, "empty_cache that gives segments back")                                 \
+    X(RETRY, true, "retries after a flush")                                                      \
+    X(LIMIT, true, "requests that the limit made retry or fail")                                 \
+    X(EARLY_RECLAIM, true, "segments given back before a flush: collection, or oversize blocks") \
+    X(OVERSIZE, true, "blocks of max_split_bytes or more")                                       \
+    X(OUT_OF_MEMORY, true, "requests that fail")
 
 typedef enum pleat_trace_rule {
-#define PLEAT_TRACE_RULE_ENUM(name, text) PLEAT_TRACE_RULE_##name,
+#define PLEAT_TRACE_RULE_ENUM(name, is_visible, text) PLEAT_TRACE_RULE_##name,
     PLEAT_TRACE_RULE_LIST(PLEAT_TRACE_RULE_ENUM)
 #undef PLEAT_TRACE_RULE_ENUM
         PLEAT_TRACE_RULE_COUNT
@@ -90,5 +92,8 @@ PLEAT_NODISCARD pleat_status_t pleat_trace_check_run(const pleat_trace_t *trace,
 
 /** Text of a rule. @par Threads any.   @par Cost constant; the string is static. */
 const char *pleat_trace_rule_text(pleat_trace_rule_t rule);
+
+/** Do the events of a trace show which way the rule went? @par Cost constant. */
+bool pleat_trace_rule_is_visible(pleat_trace_rule_t rule);
 
 #endif

@@ -33,14 +33,45 @@ static size_t trace_segments_below(const pleat_trace_segments_t *table, pleat_de
     return first;
 }
 
-bool pleat_trace_segments_contain(const pleat_trace_segments_t *table, pleat_devptr_t address)
+/* Index of the segment that @p address lies in; count when there is none. */
+static size_t trace_segments_find(const pleat_trace_segments_t *table, pleat_devptr_t address)
 {
     const size_t below = trace_segments_below(table, address);
     if (below == 0) {
-        return false;
+        return table->count;
     }
     const pleat_trace_segment_t *segment = &table->segments[below - 1];
-    return address - segment->address < segment->bytes;
+    return address - segment->address < segment->bytes ? below - 1 : table->count;
+}
+
+bool pleat_trace_segments_contain(const pleat_trace_segments_t *table, pleat_devptr_t address)
+{
+    return trace_segments_find(table, address) < table->count;
+}
+
+bool pleat_trace_segments_begin_block(pleat_trace_segments_t *table, pleat_devptr_t address)
+{
+    const size_t index = trace_segments_find(table, address);
+    if (index == table->count) {
+        return false;
+    }
+    table->idle_count -= table->segments[index].block_count == 0 ? 1 : 0;
+    table->segments[index].block_count++;
+    return true;
+}
+
+bool pleat_trace_segments_end_block(pleat_trace_segments_t *table, pleat_devptr_t address)
+{
+    const size_t index = trace_segments_find(table, address);
+    if (index == table->count) {
+        return false;
+    }
+    /* A segment that came again over blocks that were never freed knows nothing of them. */
+    if (table->segments[index].block_count > 0) {
+        table->segments[index].block_count--;
+        table->idle_count += table->segments[index].block_count == 0 ? 1 : 0;
+    }
+    return true;
 }
 
 pleat_status_t pleat_trace_segments_add(pleat_trace_segments_t *table, pleat_devptr_t address,
@@ -70,6 +101,7 @@ pleat_status_t pleat_trace_segments_add(pleat_trace_segments_t *table, pleat_dev
             (table->count - place) * sizeof(*table->segments));
     table->segments[place] = (pleat_trace_segment_t){.address = address, .bytes = bytes};
     table->count++;
+    table->idle_count++;
     table->reserved_bytes += bytes;
     return PLEAT_OK;
 }
@@ -81,6 +113,7 @@ bool pleat_trace_segments_remove(pleat_trace_segments_t *table, pleat_devptr_t a
         return false;
     }
     table->reserved_bytes -= table->segments[below - 1].bytes;
+    table->idle_count -= table->segments[below - 1].block_count == 0 ? 1 : 0;
     memmove(&table->segments[below - 1], &table->segments[below],
             (table->count - below) * sizeof(*table->segments));
     table->count--;

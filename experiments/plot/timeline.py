@@ -17,6 +17,7 @@ try:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     import numpy as np
+    from matplotlib import patheffects
 except ImportError as missing:
     sys.exit(f"timeline.py: error: {missing}; install the package python3-matplotlib")
 
@@ -122,7 +123,7 @@ def draw_peak(axis, panel, values, colour, name, above):
         fontsize=7,
         color=INK,
         zorder=6,
-        bbox={"boxstyle": "square,pad=0.15", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
+        path_effects=[patheffects.withStroke(linewidth=2, foreground="white")],
     )
 
 
@@ -134,9 +135,6 @@ def draw_panel(axis, panel, title):
               linewidth=0.6, label="inactive_split")
     axis.plot(*envelope(panel.seconds, panel.reserved), drawstyle="steps-post", color=RESERVED,
               linewidth=1.3, label="reserved")
-    draw_peak(axis, panel, panel.reserved, RESERVED, "reserved", True)
-    has_room = panel.reserved.max() - panel.active.max() > 0.2 * panel.reserved.max()
-    draw_peak(axis, panel, panel.active, ACTIVE, "active", has_room)
     axis.set_title(title, fontsize=8, loc="left", color=INK)
     axis.tick_params(labelsize=7, color=INK, labelcolor=INK, width=0.6, length=2.5)
     axis.margins(x=0.01)
@@ -148,13 +146,20 @@ def draw_panel(axis, panel, title):
         axis.spines[side].set_linewidth(0.6)
 
 
+def draw_peaks(axis, panel):
+    """The label of the lower peak goes above it if it stays clear of the higher one."""
+    gap = panel.reserved.max() - panel.active.max()
+    draw_peak(axis, panel, panel.reserved, RESERVED, "reserved", True)
+    draw_peak(axis, panel, panel.active, ACTIVE, "active", gap > 0.24 * axis.get_ylim()[1])
+
+
 def layout(panels):
-    """Rows and columns. Settings of one trace stand side by side (below each other if there are
-    many traces); a single setting of many traces wraps."""
+    """Rows and columns: a row a trace with its settings side by side; what is only one trace, or
+    only one setting, wraps."""
     traces = list(dict.fromkeys(panel.trace for panel in panels))
     per_trace = max(sum(panel.trace == trace for panel in panels) for trace in traces)
-    if per_trace == 1:
-        columns = 1 if len(traces) == 1 else 2
+    if per_trace == 1 or len(traces) == 1:
+        columns = min(len(panels), 2 if per_trace == 1 else 3)
         places = {id(panel): divmod(i, columns) for i, panel in enumerate(panels)}
         return (len(panels) + columns - 1) // columns, columns, places
     places = {}
@@ -171,6 +176,8 @@ def share_axes(axes_of):
         top = max(max(panel.reserved.max(), panel.active.max()) for panel, _ in mine)
         first = min(panel.seconds[0] for panel, _ in mine)
         last = max(panel.seconds[-1] for panel, _ in mine)
+        if 0 < first < 0.02 * last:
+            first = 0.0
         for _, axis in mine:
             axis.set_ylim(0, top * 1.16 or 1.0)
             axis.set_xlim(first, last if last > first else first + 1.0)
@@ -198,6 +205,8 @@ def draw(panels, output):
             if (row, column) not in used:
                 grid[row][column].set_visible(False)
     share_axes(axes_of)
+    for panel, axis in axes_of:
+        draw_peaks(axis, panel)
     handles, labels = grid[0][0].get_legend_handles_labels()
     order = [labels.index(name) for name in ("reserved", "active", "inactive_split")]
     figure.legend([handles[i] for i in order], [labels[i] for i in order], loc="upper center",

@@ -59,6 +59,11 @@ const char *conf_variables_lookup(void *context, const char *name)
     return NULL;
 }
 
+bool conf_same_bytes(const void *a, const void *b, size_t byte_count)
+{
+    return memcmp(a, b, byte_count) == 0;
+}
+
 /* The text that a cell of a table stands for. */
 static void conf_row_text(const char *cell, char text[TEXT_BYTES])
 {
@@ -68,7 +73,11 @@ static void conf_row_text(const char *cell, char text[TEXT_BYTES])
     }
     while (*cell != '\0' && used + 1 < TEXT_BYTES) {
         const bool is_tab = cell[0] == '\\' && cell[1] == 't';
-        text[used++] = is_tab ? '\t' : cell[0];
+        text[used] = cell[0];
+        if (is_tab) {
+            text[used] = '\t';
+        }
+        used++;
         cell += is_tab ? 2 : 1;
     }
     text[used] = '\0';

@@ -46,4 +46,7 @@ const char *conf_variables_lookup(void *context, const char *name);
 pleat_status_t conf_row_run(const conf_row_t *row, pleat_conf_reading_t reading, pleat_conf_t *conf,
                             pleat_conf_report_t *report);
 
+/* Nothing at all is different, the bytes between fields included. */
+bool conf_same_bytes(const void *a, const void *b, size_t byte_count);
+
 #endif

@@ -51,7 +51,8 @@ static void check_row(const conf_row_t *row)
         char place[32];
         (void)snprintf(place, sizeof place, "column %zu: ", column);
         cr_expect(strstr(report.message, place) != NULL, "%s: %s", row->string, report.message);
-        cr_expect(memcmp(&conf, &before, sizeof conf) == 0, "%s changed something", row->string);
+        cr_expect(conf_same_bytes(&conf, &before, sizeof conf), "%s changed something",
+                  row->string);
         cr_expect(eq(str, (char *)pleat_last_error(), report.message));
     }
 }
@@ -88,6 +89,10 @@ Test(conf_strict, places_of_errors)
         {"=5", "env", "reject", {"1", "where a key is expected", ""}},
         {"max_split_size_mb = 8000 , x", "env", "reject", {"19", "max_split_size_mb:8000", ""}},
         {"max_split_mb=80", "env", "reject", {"13", "write max_split_size_mb:80", ""}},
+        {"PYTORCH_ALLOC_CONF=backend:native,max_split_size_mb:64",
+         "env",
+         "reject",
+         {"19", "write backend:native | variable", ""}},
         {"quux=80;y", "env", "reject", {"5", "write quux:80", ""}},
         {"max_split_size_mb:=80", "env", "reject", {"19", "'=80' | whole number", ""}},
         {"backend:'native'", "env", "reject", {"9", "quotes", ""}},

@@ -44,7 +44,7 @@ static int64_t *place_of(pleat_stats_t *stats, size_t index)
 static pleat_stats_t stats_of_session(const char *session)
 {
     static char text[16384];
-    pleat_stats_t stats = PLEAT_STATS_INIT;
+    static pleat_stats_t stats = PLEAT_STATS_INIT;
     (void)read_text(session, "values", text, sizeof text);
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         char *space = strchr(line, ' ');

@@ -48,10 +48,13 @@ Test(text, quotes_what_a_terminal_can_show)
 
 Test(text, quotes_are_cut_between_characters)
 {
+    static const char sign[] = "\xe2\x82\xac";
     char bytes[100];
     char buffer[128];
     memset(bytes, 'a', sizeof bytes);
-    memcpy(bytes + 62, "\xe2\x82\xac", 3);
+    for (size_t i = 0; sign[i] != '\0'; i++) {
+        bytes[62 + i] = sign[i];
+    }
     pleat_text_t text = pleat_text_begin(buffer, sizeof buffer);
     pleat_text_quote(&text, bytes, sizeof bytes);
     cr_expect(eq(sz, text.length, 62 + 5));

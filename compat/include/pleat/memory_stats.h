@@ -11,13 +11,8 @@
 extern "C" {
 #endif
 
-/* How many names there are: a constant, for arrays; pleat_memory_stats_count is the library's. */
-#define PLEAT_MEMORY_STATS_ONE(name, text) +1
-#define PLEAT_MEMORY_STATS_COUNT                              \
-    (((0 PLEAT_ARRAY_STAT_LIST(PLEAT_MEMORY_STATS_ONE)) * 3 + \
-      (0 PLEAT_PLAIN_STAT_LIST(PLEAT_MEMORY_STATS_ONE))) *    \
-         4 +                                                  \
-     (0 PLEAT_SCALAR_STAT_LIST(PLEAT_MEMORY_STATS_ONE)))
+/* How many names there are, for arrays. */
+#define PLEAT_MEMORY_STATS_COUNT 122
 
 /** Number of names. @par Threads any.   @par Cost constant. */
 PLEAT_API size_t pleat_memory_stats_count(void);

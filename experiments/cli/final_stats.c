@@ -1,0 +1,124 @@
+/*
+ * final_stats: sessions and cases give their numbers under PyTorch's names, replays as counters;
+ * both end up as counters here.
+ */
+#include "final_stats.h"
+#include "replay_job.h"
+#include "report.h"
+
+#include "session_check.h"
+
+#include <pleat/memory_stats.h>
+
+#include <assert.h>
+#include <string.h>
+
+enum { PLEAT_CLI_STATS_SLOTS = (sizeof(pleat_stats_t) - sizeof(size_t)) / sizeof(int64_t) };
+
+static_assert((int)PLEAT_CLI_STATS_SLOTS == PLEAT_MEMORY_STATS_COUNT,
+              "every counter has a name of its own");
+
+/* The way back from named values to counters: counters that hold their own position tell which name
+ * reads which of them. */
+static void pleat_cli_final_stats_from_values(const int64_t *values, pleat_stats_t *stats_out)
+{
+    pleat_stats_t positions = PLEAT_STATS_INIT;
+    int64_t slots[PLEAT_CLI_STATS_SLOTS];
+    int64_t position_of[PLEAT_MEMORY_STATS_COUNT];
+
+    for (int64_t i = 0; i < PLEAT_CLI_STATS_SLOTS; i++) {
+        slots[i] = i;
+    }
+    memcpy((char *)&positions + sizeof(size_t), slots, sizeof(slots));
+    pleat_memory_stats_values(&positions, position_of);
+    for (size_t i = 0; i < PLEAT_MEMORY_STATS_COUNT; i++) {
+        slots[position_of[i]] = values[i];
+    }
+    *stats_out = (pleat_stats_t)PLEAT_STATS_INIT;
+    memcpy((char *)stats_out + sizeof(size_t), slots, sizeof(slots));
+}
+
+static int pleat_cli_final_stats_session(pleat_input_t *input, pleat_stats_t *stats_out)
+{
+    pleat_session_t *session = NULL;
+    int64_t values[PLEAT_MEMORY_STATS_COUNT];
+    int exit_status = PLEAT_CLI_EXIT_GOOD;
+
+    if (pleat_session_load_input(input, &session) != PLEAT_OK) {
+        return pleat_cli_error("%s", pleat_last_error());
+    }
+    if (pleat_session_final_stats(session, 0, values, PLEAT_MEMORY_STATS_COUNT) != PLEAT_OK) {
+        exit_status = pleat_cli_error("%s", pleat_last_error());
+    } else {
+        pleat_cli_final_stats_from_values(values, stats_out);
+    }
+    pleat_session_destroy(session);
+    return exit_status;
+}
+
+static int pleat_cli_final_stats_trace(const pleat_cli_replay_options_t *options,
+                                       pleat_input_t *input, pleat_stats_t *stats_out)
+{
+    pleat_cli_replay_job_t job;
+    pleat_metrics_t metrics;
+    int exit_status = pleat_cli_replay_job_open_input(&job, options, input);
+
+    if (exit_status == PLEAT_CLI_EXIT_GOOD) {
+        exit_status = pleat_cli_replay_job_run(&job, 0, 0, NULL, &metrics);
+    }
+    if (exit_status == PLEAT_CLI_EXIT_GOOD) {
+        *stats_out = (pleat_stats_t)PLEAT_STATS_INIT;
+        pleat_read_stats(pleat_replay_allocator(job.replay), stats_out);
+        exit_status = metrics.num_ooms > 0 ? PLEAT_CLI_EXIT_NO : PLEAT_CLI_EXIT_GOOD;
+    }
+    pleat_cli_replay_job_close(&job);
+    return exit_status;
+}
+
+static int pleat_cli_final_stats_read(const pleat_cli_replay_options_t *options, const char *path,
+                                      pleat_stats_t *stats_out)
+{
+    pleat_input_t *input = NULL;
+    int exit_status = PLEAT_CLI_EXIT_GOOD;
+
+    if (pleat_input_open(path, &input) != PLEAT_OK) {
+        return pleat_cli_error("%s", pleat_last_error());
+    }
+    switch (pleat_input_kind(input)) {
+    case PLEAT_INPUT_RECORDING:
+    case PLEAT_INPUT_CASE:
+        exit_status = pleat_cli_final_stats_session(input, stats_out);
+        break;
+    case PLEAT_INPUT_TRACE_TEXT:
+    case PLEAT_INPUT_TRACE_BINARY:
+        exit_status = pleat_cli_final_stats_trace(options, input, stats_out);
+        break;
+    case PLEAT_INPUT_UNKNOWN:
+    case PLEAT_INPUT_PICKLE:
+    case PLEAT_INPUT_KIND_COUNT:
+        (void)!pleat_input_refuse(input, "a trace, a recorded session or a case");
+        exit_status = pleat_cli_error("%s", pleat_last_error());
+        break;
+    }
+    pleat_input_close(input);
+    return exit_status;
+}
+
+int pleat_cli_final_stats_report(const pleat_cli_replay_options_t *options, int count, char **paths,
+                                 pleat_cli_report_fn_t report, const void *context)
+{
+    int exit_status = PLEAT_CLI_EXIT_GOOD;
+
+    for (int i = 0; i < count && exit_status != PLEAT_CLI_EXIT_USAGE; i++) {
+        pleat_stats_t stats = PLEAT_STATS_INIT;
+        int status = pleat_cli_final_stats_read(options, paths[i], &stats);
+
+        if (status != PLEAT_CLI_EXIT_USAGE) {
+            int printed = report(context, paths[i], &stats);
+
+            status = printed ? printed : status;
+        }
+        exit_status = status > exit_status ? status : exit_status;
+    }
+    return exit_status;
+}

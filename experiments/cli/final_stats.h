@@ -1,0 +1,28 @@
+/*
+ * final_stats: the counters of an allocator where a trace, a recorded session or a case ends, for
+ * the reports in PyTorch's formats; and the part that `pleat summary` and `pleat stats` share.
+ */
+#ifndef PLEAT_CLI_FINAL_STATS_H
+#define PLEAT_CLI_FINAL_STATS_H
+
+#include "replay_options.h"
+
+#include <pleat/stats.h>
+
+#define PLEAT_CLI_FINAL_STATS_DESCRIPTION                                                      \
+    "FILE is a trace, which is replayed on a simulated device with the options below, or a\n"  \
+    "recorded session or a case, which carry their own settings; '-' is standard input. The\n" \
+    "status is 1 if a request of a replay failed with out of memory."
+
+/* Prints the report of one file. 0, or an exit status after a message. */
+typedef int (*pleat_cli_report_fn_t)(const void *context, const char *path,
+                                     const pleat_stats_t *stats);
+
+/**
+ * Read each file to its end and report.
+ * @return the exit status of the command.
+ */
+int pleat_cli_final_stats_report(const pleat_cli_replay_options_t *options, int count, char **paths,
+                                 pleat_cli_report_fn_t report, const void *context);
+
+#endif
