@@ -6,9 +6,10 @@
  *   pleat-costs 1
  *   row 2MiB mem_alloc=36300 mem_free=29900
  *   call event_query 1900
- * Rows rise in size (bytes, or with KiB, MiB, GiB behind) and name both memory calls; costs are
- * nanoseconds. A kind of call that no line names keeps its cost from the H200 table, so that a file
- * from before a kind existed stays good. At least one row is needed.
+ * Rows rise in size (bytes, or with KiB, MiB, GiB behind) and name mem_alloc and mem_free, and may
+ * name the other kinds that depend on the size; costs are nanoseconds. A kind that is not named
+ * keeps its cost from the H200 table, so that a file from before a kind existed stays good. At
+ * least one row is needed.
  */
 #ifndef PLEAT_COST_H
 #define PLEAT_COST_H
@@ -26,9 +27,15 @@
  */
 PLEAT_NODISCARD pleat_status_t pleat_cost_table_check(const pleat_cost_table_t *table);
 
+/** Does the cost of a kind depend on the size (PLEAT_COST_SIZED_LIST)? @par Cost constant. */
+bool pleat_cost_is_sized(pleat_vmm_call_t call);
+
+/** Where a row keeps the cost of a kind that depends on the size. @par Cost constant. */
+uint64_t *pleat_cost_of_row(pleat_cost_row_t *row, pleat_vmm_call_t call);
+
 /**
- * Cost of one call. @p bytes matters for memory calls only, and those take it from the rows, or
- * from call_ns when the table has no rows.
+ * Cost of one call. @p bytes matters for kinds that depend on the size only, and those take it from
+ * the rows, or from call_ns when the table has no rows.
  * @par Threads any.   @par Cost constant; at most 5 steps among the rows.
  */
 uint64_t pleat_cost_of(const pleat_cost_table_t *table, pleat_vmm_call_t call, uint64_t bytes);

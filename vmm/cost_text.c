@@ -120,28 +120,52 @@ static bool word_to_call(cost_word_t word, pleat_vmm_call_t *call_out)
     return false;
 }
 
+/* Kind of a name that may stand in a row; PLEAT_VMM_CALL_COUNT: none. */
+static pleat_vmm_call_t word_to_sized_call(cost_word_t word)
+{
+    pleat_vmm_call_t call = PLEAT_VMM_CALL_COUNT;
+    return word_to_call(word, &call) && pleat_cost_is_sized(call) ? call : PLEAT_VMM_CALL_COUNT;
+}
+
 /* One KIND=NS of a row. */
 static pleat_status_t cost_reader_row_part(const cost_reader_t *reader, cost_word_t word,
-                                           pleat_cost_row_t *row, bool *has_alloc, bool *has_free)
+                                           pleat_cost_row_t *row, bool *has_call)
 {
     const char *equals = memchr(word.text, '=', word.length);
     const size_t name_length = equals == NULL ? word.length : (size_t)(equals - word.text);
     const cost_word_t name = {word.text, name_length};
-    const bool is_alloc = word_is(name, "mem_alloc");
-    if (equals == NULL || (!is_alloc && !word_is(name, "mem_free"))) {
+    const pleat_vmm_call_t call = word_to_sized_call(name);
+    if (equals == NULL || call == PLEAT_VMM_CALL_COUNT) {
         return cost_reader_fail(reader, "'%.*s' is no cost; mem_alloc=NS and mem_free=NS are",
                                 shown_length(word), word.text);
     }
-    bool *has = is_alloc ? has_alloc : has_free;
-    if (*has) {
+    if (has_call[call]) {
         return cost_reader_fail(reader, "%.*s is given twice", shown_length(name), name.text);
     }
     const cost_word_t number = {equals + 1, word.length - name_length - 1};
-    if (!word_to_ns(number, is_alloc ? &row->mem_alloc_ns : &row->mem_free_ns)) {
+    if (!word_to_ns(number, pleat_cost_of_row(row, call))) {
         return cost_reader_fail(reader, "'%.*s' is no number of nanoseconds", shown_length(number),
                                 number.text);
     }
-    *has = true;
+    has_call[call] = true;
+    return PLEAT_OK;
+}
+
+/* What a row does not name is taken from the H200 table. */
+static pleat_status_t cost_reader_complete_row(const cost_reader_t *reader, pleat_cost_row_t *row,
+                                               const bool *has_call)
+{
+    if (!has_call[PLEAT_VMM_CALL_MEM_ALLOC] || !has_call[PLEAT_VMM_CALL_MEM_FREE]) {
+        return cost_reader_fail(reader, "the row lacks %s=NS",
+                                has_call[PLEAT_VMM_CALL_MEM_ALLOC] ? "mem_free" : "mem_alloc");
+    }
+    for (unsigned i = 0; i < PLEAT_VMM_CALL_COUNT; i++) {
+        const pleat_vmm_call_t call = (pleat_vmm_call_t)i;
+        if (pleat_cost_is_sized(call) && !has_call[call]) {
+            *pleat_cost_of_row(row, call) =
+                pleat_cost_of(pleat_cost_table_h200(), call, row->bytes);
+        }
+    }
     return PLEAT_OK;
 }
 
@@ -162,22 +186,20 @@ static pleat_status_t cost_reader_row(cost_reader_t *reader)
                                 "row of %" PRIu64 " bytes after one of %" PRIu64 "; rows must rise",
                                 row.bytes, table->rows[table->row_count - 1].bytes);
     }
-    bool has_alloc = false;
-    bool has_free = false;
+    bool has_call[PLEAT_VMM_CALL_COUNT] = {false};
     for (;;) {
         const cost_word_t word = cost_reader_word(reader);
         if (word.length == 0) {
             break;
         }
-        const pleat_status_t status =
-            cost_reader_row_part(reader, word, &row, &has_alloc, &has_free);
+        const pleat_status_t status = cost_reader_row_part(reader, word, &row, has_call);
         if (status != PLEAT_OK) {
             return status;
         }
     }
-    if (!has_alloc || !has_free) {
-        return cost_reader_fail(reader, "the row lacks %s=NS",
-                                has_alloc ? "mem_free" : "mem_alloc");
+    const pleat_status_t status = cost_reader_complete_row(reader, &row, has_call);
+    if (status != PLEAT_OK) {
+        return status;
     }
     table->rows[table->row_count++] = row;
     return PLEAT_OK;
@@ -196,7 +218,7 @@ static pleat_status_t cost_reader_call(cost_reader_t *reader)
     if (reader->is_call_named[call]) {
         return cost_reader_fail(reader, "%s is given twice", pleat_vmm_call_name(call));
     }
-    if (pleat_vmm_call_is_memory(call)) {
+    if (pleat_cost_is_sized(call)) {
         return cost_reader_fail(reader, "%s depends on the size and belongs in the rows",
                                 pleat_vmm_call_name(call));
     }
@@ -313,12 +335,15 @@ pleat_status_t pleat_cost_table_write(const pleat_cost_table_t *table, char *buf
     cost_writer_add(&writer, COST_HEADER "\n");
     for (uint32_t i = 0; i < table->row_count; i++) {
         const pleat_cost_row_t *row = &table->rows[i];
-        cost_writer_add(&writer, "row %" PRIu64 " mem_alloc=%" PRIu64 " mem_free=%" PRIu64 "\n",
-                        row->bytes, row->mem_alloc_ns, row->mem_free_ns);
+        cost_writer_add(&writer, "row %" PRIu64, row->bytes);
+#define WRITE_COST(CALL, name) cost_writer_add(&writer, " " #name "=%" PRIu64, row->name##_ns);
+        PLEAT_COST_SIZED_LIST(WRITE_COST)
+#undef WRITE_COST
+        cost_writer_add(&writer, "\n");
     }
     for (unsigned i = 0; i < PLEAT_VMM_CALL_COUNT; i++) {
         const pleat_vmm_call_t call = (pleat_vmm_call_t)i;
-        if (!pleat_vmm_call_is_memory(call)) {
+        if (!pleat_cost_is_sized(call)) {
             cost_writer_add(&writer, "call %s %" PRIu64 "\n", pleat_vmm_call_name(call),
                             table->call_ns[i]);
         }

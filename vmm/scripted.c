@@ -17,6 +17,11 @@ typedef struct script {
     size_t capacity;
     size_t next; /* first unused step */
     uint64_t strays;
+    pleat_devptr_t reserve_address; /* where the next range begins; 0: anywhere */
+
+    /* How far the next step, a map or an unmap of several chunks, has come. */
+    uint64_t created_bytes;
+    uint64_t moved_bytes;
 } script_t;
 
 static const pleat_script_step_t *script_peek(const script_t *script)
@@ -63,6 +68,61 @@ static void script_give(void *self, pleat_devptr_t ptr, uint64_t bytes)
     }
 }
 
+static pleat_devptr_t script_reserve(void *self)
+{
+    script_t *script = self;
+    const pleat_devptr_t address = script->reserve_address;
+    script->reserve_address = 0;
+    return address;
+}
+
+/* The device has the chunks of the next mapping, and no more. */
+static bool script_create(void *self, uint64_t bytes)
+{
+    script_t *script = self;
+    const pleat_script_step_t *step = script_peek(script);
+    if (step == NULL || step->call != PLEAT_VMM_CALL_MAP ||
+        bytes > step->bytes - script->created_bytes) {
+        return false;
+    }
+    script->created_bytes += bytes;
+    return true;
+}
+
+/* Chunks that were made for a mapping which then failed. */
+static void script_release(void *self, uint64_t bytes)
+{
+    script_t *script = self;
+    script->created_bytes -= bytes < script->created_bytes ? bytes : script->created_bytes;
+}
+
+/* A chunk was mapped or unmapped; the step is used up once all its bytes were. */
+static void script_move(script_t *script, pleat_vmm_call_t call, pleat_devptr_t ptr, uint64_t bytes)
+{
+    const pleat_script_step_t *step = script_peek(script);
+    if (step == NULL || step->call != call || ptr != step->address + script->moved_bytes ||
+        bytes > step->bytes - script->moved_bytes) {
+        script->strays++;
+        return;
+    }
+    script->moved_bytes += bytes;
+    if (script->moved_bytes == step->bytes) {
+        script->next++;
+        script->moved_bytes = 0;
+        script->created_bytes = 0;
+    }
+}
+
+static void script_map(void *self, pleat_devptr_t ptr, uint64_t bytes)
+{
+    script_move(self, PLEAT_VMM_CALL_MAP, ptr, bytes);
+}
+
+static void script_unmap(void *self, pleat_devptr_t ptr, uint64_t bytes)
+{
+    script_move(self, PLEAT_VMM_CALL_UNMAP, ptr, bytes);
+}
+
 static void script_destroy(void *self)
 {
     script_t *script = self;
@@ -75,6 +135,11 @@ static const pleat_sim_placer_t script_placer = {
     .take = script_take,
     .give = script_give,
     .destroy = script_destroy,
+    .reserve = script_reserve,
+    .create = script_create,
+    .release = script_release,
+    .map = script_map,
+    .unmap = script_unmap,
 };
 
 pleat_status_t pleat_scripted_create(uint64_t total_bytes, pleat_vmm_t **vmm_out)
@@ -108,8 +173,9 @@ static pleat_status_t step_refuse(const pleat_script_step_t *step, size_t index,
 
 static pleat_status_t step_check(const pleat_script_step_t *step, size_t index)
 {
-    if (step->call != PLEAT_VMM_CALL_MEM_ALLOC && step->call != PLEAT_VMM_CALL_MEM_FREE) {
-        return step_refuse(step, index, "the call must be mem_alloc or mem_free");
+    if (step->call != PLEAT_VMM_CALL_MEM_ALLOC && step->call != PLEAT_VMM_CALL_MEM_FREE &&
+        step->call != PLEAT_VMM_CALL_MAP && step->call != PLEAT_VMM_CALL_UNMAP) {
+        return step_refuse(step, index, "the call must be mem_alloc, mem_free, map or unmap");
     }
     if (step->address == 0) {
         return step_refuse(step, index, "the address is 0");
@@ -124,7 +190,7 @@ static pleat_status_t step_check(const pleat_script_step_t *step, size_t index)
     return PLEAT_OK;
 }
 
-static pleat_status_t script_reserve(script_t *script, size_t count)
+static pleat_status_t script_grow(script_t *script, size_t count)
 {
     if (count <= script->capacity) {
         return PLEAT_OK;
@@ -155,7 +221,7 @@ pleat_status_t pleat_scripted_expect(pleat_vmm_t *vmm, const pleat_script_step_t
         pleat_error_set("scripted_expect: steps is NULL, %zu were announced", count);
         return PLEAT_ERR_INVALID;
     }
-    const pleat_status_t status = script_reserve(script, count);
+    const pleat_status_t status = script_grow(script, count);
     if (status != PLEAT_OK) {
         return status;
     }
@@ -170,6 +236,20 @@ pleat_status_t pleat_scripted_expect(pleat_vmm_t *vmm, const pleat_script_step_t
     }
     script->count = count;
     script->next = 0;
+    script->created_bytes = 0;
+    script->moved_bytes = 0;
+    return PLEAT_OK;
+}
+
+pleat_status_t pleat_scripted_place_range(pleat_vmm_t *vmm, pleat_devptr_t address)
+{
+    script_t *script = pleat_sim_placer_self(vmm, &script_placer);
+    if (script == NULL) {
+        pleat_error_set("scripted_place_range: device '%s' is no scripted one",
+                        pleat_vmm_name(vmm));
+        return PLEAT_ERR_INVALID;
+    }
+    script->reserve_address = address;
     return PLEAT_OK;
 }
 

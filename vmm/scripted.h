@@ -13,7 +13,7 @@
 
 /* One recorded driver call that succeeded. */
 typedef struct pleat_script_step {
-    pleat_vmm_call_t call; /* MEM_ALLOC or MEM_FREE */
+    pleat_vmm_call_t call; /* MEM_ALLOC, MEM_FREE, MAP or UNMAP */
     pleat_devptr_t address;
     uint64_t bytes; /* of a MEM_FREE: not looked at */
 } pleat_script_step_t;
@@ -25,6 +25,10 @@ typedef struct pleat_script_step {
  * up and its address returned. Otherwise it is PLEAT_ERR_OOM_DEVICE and the script stays.
  * mem_free uses up the next step if that is the MEM_FREE of its address; otherwise the free
  * succeeds all the same, the script stays, and it counts as a stray.
+ * A MAP step is the chunks of one mapped run: chunk_create succeeds exactly while the next unused
+ * step is a MAP that has room for the chunk, else it is PLEAT_ERR_OOM_DEVICE; the step is used up
+ * when chunks were mapped over all of its addresses, in rising order. So is an UNMAP step when its
+ * addresses were unmapped. Anything else that is mapped or unmapped counts as a stray.
  * A step that cannot be true (its address overlaps a live one, or more bytes than the device has)
  * is refused with PLEAT_ERR_FORMAT and the script stays.
  *
@@ -42,6 +46,12 @@ PLEAT_NODISCARD pleat_status_t pleat_scripted_create(uint64_t total_bytes, pleat
 PLEAT_NODISCARD pleat_status_t pleat_scripted_expect(pleat_vmm_t *vmm,
                                                      const pleat_script_step_t *steps,
                                                      size_t count);
+
+/**
+ * Let the next address range begin at @p address; 0: anywhere. Holds for one range.
+ * @retval PLEAT_ERR_INVALID  no scripted device.   @par Cost constant.
+ */
+PLEAT_NODISCARD pleat_status_t pleat_scripted_place_range(pleat_vmm_t *vmm, pleat_devptr_t address);
 
 /** Steps not used yet; 0 for a device that is not scripted. @par Cost constant. */
 size_t pleat_scripted_left(const pleat_vmm_t *vmm);

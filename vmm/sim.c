@@ -8,13 +8,14 @@
  *
  * Invariants:
  *   D1  Live allocations do not overlap and their bytes sum up to allocated_bytes.
- *   D2  allocated_bytes <= capacity_bytes.
+ *   D2  Allocated bytes and bytes of chunks together are at most capacity_bytes.
  * No lock: one thread at a time for a device.
  */
 #include "sim.h"
 
 #include "address_space.h"
 #include "cost.h"
+#include "sim_memory.h"
 #include "timeline.h"
 #include "vmm.h"
 
@@ -37,14 +38,16 @@ struct pleat_sim {
     const pleat_sim_placer_t *placer;
     void *placer_self;
     pleat_address_space_t addresses; /* of the default placer */
+    pleat_sim_memory_t memory;
     sim_fault_t faults[PLEAT_VMM_CALL_COUNT];
     pleat_cost_table_t costs;
 };
 
 uint64_t pleat_sim_free_bytes(const pleat_sim_t *sim)
 {
-    PLEAT_ASSERT(sim->allocated_bytes <= sim->capacity_bytes);
-    return sim->capacity_bytes - sim->allocated_bytes;
+    const uint64_t used_bytes = sim->allocated_bytes + sim->memory.chunk_bytes;
+    PLEAT_ASSERT(used_bytes <= sim->capacity_bytes);
+    return sim->capacity_bytes - used_bytes;
 }
 
 bool pleat_sim_find_overlap(const pleat_sim_t *sim, pleat_span_t span, pleat_span_t *live_out)
@@ -85,6 +88,7 @@ static void sim_destroy(void *self)
 {
     pleat_sim_t *sim = self;
     sim->placer->destroy(sim->placer_self);
+    pleat_sim_memory_fini(&sim->memory);
     pleat_timeline_fini(&sim->timeline);
     pleat_span_pool_fini(&sim->spans);
     free(sim);
@@ -275,6 +279,148 @@ static pleat_status_t sim_stream_synchronize(void *self, pleat_stream_t stream)
     return PLEAT_OK;
 }
 
+/* ---- virtual memory ---- */
+
+static pleat_status_t sim_granularity(void *self, uint64_t *bytes_out)
+{
+    (void)self;
+    *bytes_out = PLEAT_SIM_GRANULARITY_BYTES;
+    return PLEAT_OK;
+}
+
+static pleat_status_t sim_address_reserve(void *self, uint64_t bytes, pleat_devptr_t *ptr_out)
+{
+    pleat_sim_t *sim = self;
+    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_ADDRESS_RESERVE);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    const pleat_devptr_t wanted =
+        sim->placer->reserve == NULL ? 0 : sim->placer->reserve(sim->placer_self);
+    status = pleat_sim_memory_reserve(&sim->memory, bytes, wanted, ptr_out);
+    if (status == PLEAT_OK) {
+        sim_charge(sim, PLEAT_VMM_CALL_ADDRESS_RESERVE, 0);
+    }
+    return status;
+}
+
+static pleat_status_t sim_address_free(void *self, pleat_devptr_t ptr, uint64_t bytes)
+{
+    pleat_sim_t *sim = self;
+    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_ADDRESS_FREE);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    status = pleat_sim_memory_unreserve(&sim->memory, ptr, bytes);
+    if (status == PLEAT_OK) {
+        sim_charge(sim, PLEAT_VMM_CALL_ADDRESS_FREE, 0);
+    }
+    return status;
+}
+
+static pleat_status_t sim_chunk_create(void *self, uint64_t bytes, pleat_chunk_t *chunk_out)
+{
+    pleat_sim_t *sim = self;
+    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_CHUNK_CREATE);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    const bool is_granted =
+        sim->placer->create == NULL || sim->placer->create(sim->placer_self, bytes);
+    if (!is_granted || bytes > pleat_sim_free_bytes(sim)) {
+        pleat_error_set("chunk_create: device '%s' has %" PRIu64 " of %" PRIu64
+                        " bytes free, %" PRIu64 " were asked for",
+                        sim->placer->name, pleat_sim_free_bytes(sim), sim->capacity_bytes, bytes);
+        return PLEAT_ERR_OOM_DEVICE;
+    }
+    status = pleat_sim_memory_create(&sim->memory, bytes, chunk_out);
+    if (status == PLEAT_OK) {
+        sim_charge(sim, PLEAT_VMM_CALL_CHUNK_CREATE, bytes);
+    }
+    return status;
+}
+
+static pleat_status_t sim_chunk_release(void *self, pleat_chunk_t chunk)
+{
+    pleat_sim_t *sim = self;
+    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_CHUNK_RELEASE);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    const uint64_t bytes = pleat_sim_memory_chunk_bytes(&sim->memory, chunk);
+    status = pleat_sim_memory_release(&sim->memory, chunk);
+    if (status == PLEAT_OK) {
+        sim_charge(sim, PLEAT_VMM_CALL_CHUNK_RELEASE, bytes);
+        if (sim->placer->release != NULL) {
+            sim->placer->release(sim->placer_self, bytes);
+        }
+    }
+    return status;
+}
+
+static pleat_status_t sim_map(void *self, pleat_devptr_t ptr, uint64_t bytes, pleat_chunk_t chunk)
+{
+    pleat_sim_t *sim = self;
+    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_MAP);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    status = pleat_sim_memory_map(&sim->memory, ptr, bytes, chunk);
+    if (status == PLEAT_OK) {
+        sim_charge(sim, PLEAT_VMM_CALL_MAP, bytes);
+        if (sim->placer->map != NULL) {
+            sim->placer->map(sim->placer_self, ptr, bytes);
+        }
+    }
+    return status;
+}
+
+/* Cost is a chunk's, however many mappings one call covers. */
+static void sim_charge_unmap(void *context, uint64_t mapping_bytes)
+{
+    sim_charge(context, PLEAT_VMM_CALL_UNMAP, mapping_bytes);
+}
+
+static void sim_charge_access(void *context, uint64_t mapping_bytes)
+{
+    sim_charge(context, PLEAT_VMM_CALL_SET_ACCESS, mapping_bytes);
+}
+
+static pleat_status_t sim_unmap(void *self, pleat_devptr_t ptr, uint64_t bytes)
+{
+    pleat_sim_t *sim = self;
+    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_UNMAP);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    status = pleat_sim_memory_check_unmap(&sim->memory, ptr, bytes);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    pleat_sim_memory_visit(&sim->memory, ptr, bytes, sim_charge_unmap, sim);
+    status = pleat_sim_memory_unmap(&sim->memory, ptr, bytes);
+    if (status == PLEAT_OK && sim->placer->unmap != NULL) {
+        sim->placer->unmap(sim->placer_self, ptr, bytes);
+    }
+    return status;
+}
+
+static pleat_status_t sim_set_access(void *self, pleat_devptr_t ptr, uint64_t bytes)
+{
+    pleat_sim_t *sim = self;
+    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_SET_ACCESS);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    status = pleat_sim_memory_set_access(&sim->memory, ptr, bytes);
+    if (status == PLEAT_OK) {
+        pleat_sim_memory_visit(&sim->memory, ptr, bytes, sim_charge_access, sim);
+    }
+    return status;
+}
+
+/* ---- addresses ---- */
+
 static pleat_status_t addresses_take(void *self, pleat_sim_t *sim, uint64_t bytes,
                                      pleat_devptr_t *ptr_out)
 {
@@ -330,10 +476,15 @@ static pleat_status_t sim_set_options(pleat_sim_t *sim, const pleat_sim_options_
         chosen.capacity_bytes == 0 ? PLEAT_SIM_DEFAULT_CAPACITY_BYTES : chosen.capacity_bytes;
     const pleat_cost_table_t *costs = chosen.costs == NULL ? pleat_cost_table_h200() : chosen.costs;
     const pleat_status_t status = pleat_cost_table_check(costs);
-    if (status == PLEAT_OK) {
-        sim->costs = *costs;
+    if (status != PLEAT_OK) {
+        return status;
     }
-    return status;
+    sim->costs = *costs;
+    return pleat_sim_memory_init(&sim->memory, chosen.is_backed,
+                                 chosen.address_limit_bytes == 0 ? PLEAT_SIM_ADDRESS_LIMIT_BYTES
+                                                                 : chosen.address_limit_bytes,
+                                 chosen.mapping_limit == 0 ? PLEAT_SIM_MAPPINGS_MAX
+                                                           : chosen.mapping_limit);
 }
 
 static pleat_status_t sim_make(const pleat_sim_options_t *options, pleat_sim_t **sim_out)
@@ -373,6 +524,14 @@ static pleat_status_t sim_wrap(pleat_sim_t *sim, const pleat_sim_placer_t *place
         .event_synchronize = sim_event_synchronize,
         .stream_wait_event = sim_stream_wait_event,
         .stream_synchronize = sim_stream_synchronize,
+        .ext_granularity = sim_granularity,
+        .ext_address_reserve = sim_address_reserve,
+        .ext_address_free = sim_address_free,
+        .ext_chunk_create = sim_chunk_create,
+        .ext_chunk_release = sim_chunk_release,
+        .ext_map = sim_map,
+        .ext_unmap = sim_unmap,
+        .ext_set_access = sim_set_access,
     };
     sim->placer = placer;
     sim->placer_self = placer_self;
@@ -509,6 +668,10 @@ pleat_status_t pleat_sim_read_usage(pleat_vmm_t *vmm, pleat_sim_usage_t *usage_o
         .allocations = sim->live.count,
         .allocated_bytes = sim->allocated_bytes,
         .events = sim->timeline.event_count,
+        .ranges = sim->memory.range_count,
+        .chunks = sim->memory.chunk_count,
+        .chunk_bytes = sim->memory.chunk_bytes,
+        .mappings = sim->memory.mapping_count,
     };
     memcpy(usage_out, &usage, usage.size < sizeof usage ? usage.size : sizeof usage);
     return PLEAT_OK;

@@ -21,6 +21,15 @@ typedef struct pleat_sim_placer {
     pleat_status_t (*take)(void *self, pleat_sim_t *sim, uint64_t bytes, pleat_devptr_t *ptr_out);
     void (*give)(void *self, pleat_devptr_t ptr, uint64_t bytes);
     void (*destroy)(void *self);
+
+    /* Virtual memory; each may be NULL. reserve names where the next range begins, 0: anywhere.
+     * create says whether the device has the memory of a chunk; release, map and unmap are told
+     * what succeeded. */
+    pleat_devptr_t (*reserve)(void *self);
+    bool (*create)(void *self, uint64_t bytes);
+    void (*release)(void *self, uint64_t bytes);
+    void (*map)(void *self, pleat_devptr_t ptr, uint64_t bytes);
+    void (*unmap)(void *self, pleat_devptr_t ptr, uint64_t bytes);
 } pleat_sim_placer_t;
 
 /**

@@ -29,6 +29,17 @@
     X(stream_wait_event) \
     X(stream_synchronize)
 
+/* X(operation): virtual memory, all or none. */
+#define MAPPING_OPS(X)     \
+    X(ext_granularity)     \
+    X(ext_address_reserve) \
+    X(ext_address_free)    \
+    X(ext_chunk_create)    \
+    X(ext_chunk_release)   \
+    X(ext_map)             \
+    X(ext_unmap)           \
+    X(ext_set_access)
+
 struct pleat_vmm {
     pleat_vmm_ops_t ops; /* operations that the caller's table lacks are NULL */
     void *self;
@@ -47,6 +58,19 @@ static const char *vmm_missing_op(const pleat_vmm_ops_t *ops)
     REQUIRED_OPS(CHECK_OP)
 #undef CHECK_OP
     return NULL;
+}
+
+/* Name of an operation that is NULL while others of its group are not; NULL: the group is whole. */
+static const char *vmm_missing_in_group(const pleat_vmm_ops_t *ops)
+{
+    unsigned present = 0;
+    const char *missing = NULL;
+#define COUNT_OP(operation)            \
+    present += ops->operation != NULL; \
+    missing = ops->operation == NULL ? #operation : missing;
+    MAPPING_OPS(COUNT_OP)
+#undef COUNT_OP
+    return present > 0 ? missing : NULL;
 }
 
 static pleat_status_t vmm_copy_ops(const pleat_vmm_ops_t *ops, pleat_vmm_ops_t *copy_out)
@@ -74,6 +98,12 @@ static pleat_status_t vmm_copy_ops(const pleat_vmm_ops_t *ops, pleat_vmm_ops_t *
     if (missing != NULL) {
         pleat_error_set("operations table '%s': required operation %s is missing", copy.name,
                         missing);
+        return PLEAT_ERR_INVALID;
+    }
+    missing = vmm_missing_in_group(&copy);
+    if (missing != NULL) {
+        pleat_error_set("operations table '%s': %s is missing, others of its group are there",
+                        copy.name, missing);
         return PLEAT_ERR_INVALID;
     }
     *copy_out = copy;
@@ -330,4 +360,96 @@ pleat_status_t pleat_vmm_stream_synchronize(pleat_vmm_t *vmm, pleat_stream_t str
     }
     const uint64_t begin_ns = vmm_begin(vmm, call);
     return vmm_end(vmm, call, begin_ns, vmm->ops.stream_synchronize(vmm->self, stream));
+}
+
+/* ---- virtual memory ---- */
+
+bool pleat_vmm_has_mapping(const pleat_vmm_t *vmm)
+{
+    return vmm != NULL && vmm->ops.ext_map != NULL;
+}
+
+/* Is there something wrong with the device or an output of a call of virtual memory? */
+static pleat_status_t vmm_begin_mapping(const pleat_vmm_t *vmm, pleat_vmm_call_t call,
+                                        bool has_output)
+{
+    if (vmm == NULL) {
+        return vmm_refuse(call, "the device is NULL");
+    }
+    if (!has_output) {
+        return vmm_refuse(call, "the output is NULL");
+    }
+    if (vmm->ops.ext_map == NULL) {
+        pleat_error_set("%s: device '%s' has no virtual memory", pleat_vmm_call_name(call),
+                        vmm->ops.name);
+        return PLEAT_ERR_UNSUPPORTED;
+    }
+    return PLEAT_OK;
+}
+
+/* A call of virtual memory without an output. */
+#define MAPPING_CALL(kind, operation)                                                   \
+    const pleat_status_t refused = vmm_begin_mapping(vmm, PLEAT_VMM_CALL_##kind, true); \
+    if (refused != PLEAT_OK) {                                                          \
+        return refused;                                                                 \
+    }                                                                                   \
+    const uint64_t begin_ns = vmm_begin(vmm, PLEAT_VMM_CALL_##kind);                    \
+    return vmm_end(vmm, PLEAT_VMM_CALL_##kind, begin_ns, (operation))
+
+/* A call of virtual memory whose one output is a handle or an address. */
+#define MAPPING_MAKE(kind, output, operation)                                                \
+    pleat_status_t status = vmm_begin_mapping(vmm, PLEAT_VMM_CALL_##kind, (output) != NULL); \
+    if (status != PLEAT_OK) {                                                                \
+        return status;                                                                       \
+    }                                                                                        \
+    uint64_t made = 0;                                                                       \
+    const uint64_t begin_ns = vmm_begin(vmm, PLEAT_VMM_CALL_##kind);                         \
+    status = vmm_end(vmm, PLEAT_VMM_CALL_##kind, begin_ns, (operation));                     \
+    if (status == PLEAT_OK) {                                                                \
+        PLEAT_ASSERT(made != 0);                                                             \
+        *(output) = made;                                                                    \
+    }                                                                                        \
+    return status
+
+pleat_status_t pleat_vmm_granularity(pleat_vmm_t *vmm, uint64_t *bytes_out)
+{
+    const pleat_status_t status =
+        vmm_begin_mapping(vmm, PLEAT_VMM_CALL_ADDRESS_RESERVE, bytes_out != NULL);
+    return status != PLEAT_OK ? status : vmm->ops.ext_granularity(vmm->self, bytes_out);
+}
+
+pleat_status_t pleat_vmm_address_reserve(pleat_vmm_t *vmm, uint64_t bytes, pleat_devptr_t *ptr_out)
+{
+    MAPPING_MAKE(ADDRESS_RESERVE, ptr_out, vmm->ops.ext_address_reserve(vmm->self, bytes, &made));
+}
+
+pleat_status_t pleat_vmm_address_free(pleat_vmm_t *vmm, pleat_devptr_t ptr, uint64_t bytes)
+{
+    MAPPING_CALL(ADDRESS_FREE, vmm->ops.ext_address_free(vmm->self, ptr, bytes));
+}
+
+pleat_status_t pleat_vmm_chunk_create(pleat_vmm_t *vmm, uint64_t bytes, pleat_chunk_t *chunk_out)
+{
+    MAPPING_MAKE(CHUNK_CREATE, chunk_out, vmm->ops.ext_chunk_create(vmm->self, bytes, &made));
+}
+
+pleat_status_t pleat_vmm_chunk_release(pleat_vmm_t *vmm, pleat_chunk_t chunk)
+{
+    MAPPING_CALL(CHUNK_RELEASE, vmm->ops.ext_chunk_release(vmm->self, chunk));
+}
+
+pleat_status_t pleat_vmm_map(pleat_vmm_t *vmm, pleat_devptr_t ptr, uint64_t bytes,
+                             pleat_chunk_t chunk)
+{
+    MAPPING_CALL(MAP, vmm->ops.ext_map(vmm->self, ptr, bytes, chunk));
+}
+
+pleat_status_t pleat_vmm_unmap(pleat_vmm_t *vmm, pleat_devptr_t ptr, uint64_t bytes)
+{
+    MAPPING_CALL(UNMAP, vmm->ops.ext_unmap(vmm->self, ptr, bytes));
+}
+
+pleat_status_t pleat_vmm_set_access(pleat_vmm_t *vmm, pleat_devptr_t ptr, uint64_t bytes)
+{
+    MAPPING_CALL(SET_ACCESS, vmm->ops.ext_set_access(vmm->self, ptr, bytes));
 }

@@ -22,12 +22,24 @@ extern "C" {
 #define PLEAT_SIM_DEFAULT_CAPACITY_BYTES UINT64_C(150109880320) /* an H200 */
 #define PLEAT_SIM_MAX_CAPACITY_BYTES (UINT64_C(1) << 46)
 
+/* X(CALL, name): the kinds of call whose cost depends on the size: of the allocation, or of each
+ * chunk that is created, mapped, made accessible, unmapped or released. */
+#define PLEAT_COST_SIZED_LIST(X)    \
+    X(MEM_ALLOC, mem_alloc)         \
+    X(MEM_FREE, mem_free)           \
+    X(CHUNK_CREATE, chunk_create)   \
+    X(CHUNK_RELEASE, chunk_release) \
+    X(MAP, map)                     \
+    X(UNMAP, unmap)                 \
+    X(SET_ACCESS, set_access)
+
 /* One row of measured costs; costs between rows are linear in the size, outside they are those of
  * the first or last row. */
 typedef struct pleat_cost_row {
     uint64_t bytes;
-    uint64_t mem_alloc_ns;
-    uint64_t mem_free_ns;
+#define PLEAT_COST_FIELD(CALL, name) uint64_t name##_ns;
+    PLEAT_COST_SIZED_LIST(PLEAT_COST_FIELD)
+#undef PLEAT_COST_FIELD
 } pleat_cost_row_t;
 
 #define PLEAT_COST_ROWS_MAX 32
@@ -43,6 +55,9 @@ typedef struct pleat_sim_options {
     size_t size;
     uint64_t capacity_bytes;         /* 0: PLEAT_SIM_DEFAULT_CAPACITY_BYTES */
     const pleat_cost_table_t *costs; /* copied; NULL: the H200 table */
+    uint64_t address_limit_bytes;    /* addresses to reserve in all; 0: 64 TiB */
+    uint32_t mapping_limit;          /* budget of mappings; 0: 500,000 */
+    bool is_backed;                  /* contents are real, at the very addresses */
 } pleat_sim_options_t;
 #define PLEAT_SIM_OPTIONS_INIT              \
     {                                       \
@@ -113,6 +128,10 @@ typedef struct pleat_sim_usage {
     uint64_t allocations;     /* live mem_alloc allocations */
     uint64_t allocated_bytes; /* their bytes */
     uint64_t events;          /* live events */
+    uint64_t ranges;          /* address ranges */
+    uint64_t chunks;          /* chunks that are held or mapped */
+    uint64_t chunk_bytes;     /* their bytes */
+    uint64_t mappings;
 } pleat_sim_usage_t;
 #define PLEAT_SIM_USAGE_INIT              \
     {                                     \

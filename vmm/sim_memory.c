@@ -1,0 +1,574 @@
+/*
+ * sim_memory: ranges with a slot a granule, chunks and mappings in tables.
+ */
+#include "sim_memory.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define GRANULE PLEAT_SIM_GRANULARITY_BYTES
+#define FIRST_ADDRESS (UINT64_C(1) << 45) /* unbacked ranges; far from those of mem_alloc */
+#define FILE_BYTES_MAX (UINT64_C(1) << 42)
+
+struct pleat_sim_chunk {
+    uint64_t bytes; /* 0: unused record */
+    uint64_t file_offset;
+    uint32_t mapping_count;
+    uint32_t next_free;
+    bool is_held; /* the handle was not released */
+};
+
+struct pleat_sim_mapping {
+    pleat_devptr_t address;
+    uint64_t bytes; /* 0: unused record */
+    uint32_t chunk; /* index */
+    uint32_t next_free;
+    bool is_accessible;
+};
+
+struct pleat_sim_range {
+    pleat_devptr_t address;
+    uint64_t bytes;
+    uint32_t mapping_count;
+    uint32_t slots[]; /* by granule: index + 1 of its mapping */
+};
+
+pleat_status_t pleat_sim_memory_init(pleat_sim_memory_t *memory, bool is_backed,
+                                     uint64_t address_limit_bytes, uint32_t mapping_limit)
+{
+    *memory = (pleat_sim_memory_t){.is_backed = is_backed,
+                                   .file = -1,
+                                   .address_limit_bytes = address_limit_bytes,
+                                   .next_address = FIRST_ADDRESS,
+                                   .mapping_limit = mapping_limit};
+    if (is_backed) {
+        memory->file = memfd_create("pleat-sim", MFD_CLOEXEC);
+        if (memory->file < 0) {
+            pleat_error_set("sim: no memory file for real contents");
+            return PLEAT_ERR_IO;
+        }
+    }
+    return PLEAT_OK;
+}
+
+void pleat_sim_memory_fini(pleat_sim_memory_t *memory)
+{
+    for (uint32_t i = 0; i < memory->range_count; i++) {
+        pleat_sim_range_t *range = memory->ranges[i];
+        if (memory->is_backed) {
+            (void)munmap((void *)(uintptr_t)range->address, range->bytes);
+        }
+        free(range);
+    }
+    free((void *)memory->ranges);
+    free(memory->chunks);
+    free(memory->mappings);
+    if (memory->file >= 0) {
+        (void)close(memory->file);
+    }
+    memset(memory, 0, sizeof(*memory));
+    memory->file = -1;
+}
+
+/* ---- ranges ---- */
+
+/* Index of the first range that begins behind @p address. */
+static uint32_t memory_range_behind(const pleat_sim_memory_t *memory, pleat_devptr_t address)
+{
+    uint32_t low = 0;
+    uint32_t high = memory->range_count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (memory->ranges[middle]->address <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* The range that holds all of a span, NULL if none does. */
+static pleat_sim_range_t *memory_find_range(const pleat_sim_memory_t *memory, pleat_devptr_t ptr,
+                                            uint64_t bytes)
+{
+    const uint32_t behind = memory_range_behind(memory, ptr);
+    if (behind == 0) {
+        return NULL;
+    }
+    pleat_sim_range_t *range = memory->ranges[behind - 1];
+    const uint64_t offset = ptr - range->address;
+    return offset < range->bytes && bytes <= range->bytes - offset ? range : NULL;
+}
+
+static pleat_status_t memory_check_span(const char *call, pleat_devptr_t ptr, uint64_t bytes)
+{
+    if (bytes == 0 || bytes % GRANULE != 0 || ptr % GRANULE != 0) {
+        pleat_error_set("%s: %" PRIu64 " bytes at 0x%" PRIx64 "; both must be multiples of %" PRIu64
+                        ", the size not 0",
+                        call, bytes, ptr, (uint64_t)GRANULE);
+        return PLEAT_ERR_INVALID;
+    }
+    return PLEAT_OK;
+}
+
+/* The range around a span; sets the error when there is none. */
+static pleat_sim_range_t *memory_require_range(const pleat_sim_memory_t *memory, const char *call,
+                                               pleat_devptr_t ptr, uint64_t bytes)
+{
+    if (memory_check_span(call, ptr, bytes) != PLEAT_OK) {
+        return NULL;
+    }
+    pleat_sim_range_t *range = memory_find_range(memory, ptr, bytes);
+    if (range == NULL) {
+        pleat_error_set("%s: %" PRIu64 " bytes at 0x%" PRIx64 " lie in no reserved range", call,
+                        bytes, ptr);
+    }
+    return range;
+}
+
+static bool memory_grow_ranges(pleat_sim_memory_t *memory)
+{
+    if (memory->range_count < memory->range_capacity) {
+        return true;
+    }
+    const uint32_t capacity = memory->range_capacity == 0 ? 16 : 2 * memory->range_capacity;
+    pleat_sim_range_t **ranges =
+        (pleat_sim_range_t **)realloc((void *)memory->ranges, capacity * sizeof(*ranges));
+    if (ranges == NULL) {
+        return false;
+    }
+    memory->ranges = ranges;
+    memory->range_capacity = capacity;
+    return true;
+}
+
+/* Backed: real addresses, aligned. 0: the system has none. */
+static pleat_devptr_t memory_map_addresses(uint64_t bytes)
+{
+    void *raw =
+        mmap(NULL, bytes + GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (raw == MAP_FAILED) {
+        return 0;
+    }
+    const uintptr_t begin = (uintptr_t)raw;
+    const uintptr_t aligned = (uintptr_t)pleat_align_up(begin, GRANULE);
+    if (aligned > begin) {
+        (void)munmap(raw, aligned - begin);
+    }
+    (void)munmap((void *)(aligned + bytes), begin + GRANULE - aligned);
+    return (pleat_devptr_t)aligned;
+}
+
+/* Where a range of @p bytes begins; 0: nowhere. */
+static pleat_devptr_t memory_place_range(pleat_sim_memory_t *memory, uint64_t bytes,
+                                         pleat_devptr_t wanted)
+{
+    if (memory->is_backed) {
+        return memory_map_addresses(bytes);
+    }
+    const pleat_devptr_t address = wanted != 0 ? wanted : memory->next_address;
+    const uint32_t behind = memory_range_behind(memory, address);
+    const bool is_free =
+        (behind == 0 ||
+         memory->ranges[behind - 1]->address + memory->ranges[behind - 1]->bytes <= address) &&
+        (behind == memory->range_count || memory->ranges[behind]->address - address >= bytes);
+    return is_free ? address : 0;
+}
+
+pleat_status_t pleat_sim_memory_reserve(pleat_sim_memory_t *memory, uint64_t bytes,
+                                        pleat_devptr_t wanted, pleat_devptr_t *ptr_out)
+{
+    pleat_status_t status = memory_check_span("address_reserve", wanted, bytes);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    if (bytes > memory->address_limit_bytes - memory->reserved_bytes) {
+        pleat_error_set("address_reserve: %" PRIu64 " bytes asked for, %" PRIu64 " of %" PRIu64
+                        " are reserved",
+                        bytes, memory->reserved_bytes, memory->address_limit_bytes);
+        return PLEAT_ERR_OOM_DEVICE;
+    }
+    pleat_sim_range_t *range =
+        calloc(1, sizeof(*range) + bytes / GRANULE * sizeof(range->slots[0]));
+    if (range == NULL || !memory_grow_ranges(memory)) {
+        free(range);
+        pleat_error_set("address_reserve: no host memory for the record of %" PRIu64 " bytes",
+                        bytes);
+        return PLEAT_ERR_OOM_HOST;
+    }
+    range->address = memory_place_range(memory, bytes, wanted);
+    range->bytes = bytes;
+    if (range->address == 0) {
+        pleat_error_set("address_reserve: no room for %" PRIu64 " bytes at 0x%" PRIx64, bytes,
+                        wanted);
+        free(range);
+        return PLEAT_ERR_OOM_DEVICE;
+    }
+    const uint32_t index = memory_range_behind(memory, range->address);
+    memmove((void *)&memory->ranges[index + 1], (void *)&memory->ranges[index],
+            (memory->range_count - index) * sizeof(*memory->ranges));
+    memory->ranges[index] = range;
+    memory->range_count++;
+    memory->reserved_bytes += bytes;
+    if (range->address == memory->next_address) {
+        memory->next_address += bytes;
+    }
+    *ptr_out = range->address;
+    return PLEAT_OK;
+}
+
+pleat_status_t pleat_sim_memory_unreserve(pleat_sim_memory_t *memory, pleat_devptr_t ptr,
+                                          uint64_t bytes)
+{
+    pleat_sim_range_t *range = memory_require_range(memory, "address_free", ptr, bytes);
+    if (range == NULL) {
+        return PLEAT_ERR_INVALID;
+    }
+    if (range->address != ptr || range->bytes != bytes) {
+        pleat_error_set("address_free: the range is 0x%" PRIx64 " of %" PRIu64
+                        " bytes; free it whole",
+                        range->address, range->bytes);
+        return PLEAT_ERR_INVALID;
+    }
+    if (range->mapping_count > 0) {
+        pleat_error_set("address_free: the range at 0x%" PRIx64 " has %" PRIu32
+                        " mappings; unmap them first",
+                        ptr, range->mapping_count);
+        return PLEAT_ERR_INVALID;
+    }
+    if (memory->is_backed) {
+        (void)munmap((void *)(uintptr_t)ptr, bytes);
+    }
+    const uint32_t index = memory_range_behind(memory, ptr) - 1;
+    memmove((void *)&memory->ranges[index], (void *)&memory->ranges[index + 1],
+            (memory->range_count - index - 1) * sizeof(*memory->ranges));
+    memory->range_count--;
+    memory->reserved_bytes -= bytes;
+    free(range);
+    return PLEAT_OK;
+}
+
+/* ---- chunks ---- */
+
+static bool memory_grow_chunks(pleat_sim_memory_t *memory)
+{
+    if (memory->chunk_free != 0) {
+        return true;
+    }
+    const uint32_t old = memory->chunk_capacity;
+    const uint32_t capacity = old == 0 ? 256 : 2 * old;
+    pleat_sim_chunk_t *chunks = realloc(memory->chunks, capacity * sizeof(*chunks));
+    if (chunks == NULL) {
+        return false;
+    }
+    for (uint32_t i = capacity; i-- > old;) {
+        chunks[i] = (pleat_sim_chunk_t){.next_free = memory->chunk_free};
+        memory->chunk_free = i + 1;
+    }
+    memory->chunks = chunks;
+    memory->chunk_capacity = capacity;
+    return true;
+}
+
+/* The record of a handle that was not released, NULL for others. */
+static pleat_sim_chunk_t *memory_find_chunk(const pleat_sim_memory_t *memory, pleat_chunk_t chunk)
+{
+    if (chunk == 0 || chunk > memory->chunk_capacity || !memory->chunks[chunk - 1].is_held) {
+        return NULL;
+    }
+    return &memory->chunks[chunk - 1];
+}
+
+uint64_t pleat_sim_memory_chunk_bytes(const pleat_sim_memory_t *memory, pleat_chunk_t chunk)
+{
+    const pleat_sim_chunk_t *record = memory_find_chunk(memory, chunk);
+    return record == NULL ? 0 : record->bytes;
+}
+
+pleat_status_t pleat_sim_memory_create(pleat_sim_memory_t *memory, uint64_t bytes,
+                                       pleat_chunk_t *chunk_out)
+{
+    const pleat_status_t status = memory_check_span("chunk_create", 0, bytes);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    if (!memory_grow_chunks(memory)) {
+        pleat_error_set("chunk_create: no host memory for a record");
+        return PLEAT_ERR_OOM_HOST;
+    }
+    /* The file only grows: holes that released chunks leave in it cost nothing. */
+    if (memory->is_backed && (memory->file_bytes + bytes > FILE_BYTES_MAX ||
+                              ftruncate(memory->file, (off_t)(memory->file_bytes + bytes)) != 0)) {
+        pleat_error_set("chunk_create: the memory file cannot grow by %" PRIu64 " bytes", bytes);
+        return PLEAT_ERR_OOM_HOST;
+    }
+    const uint32_t index = memory->chunk_free - 1;
+    pleat_sim_chunk_t *record = &memory->chunks[index];
+    memory->chunk_free = record->next_free;
+    *record =
+        (pleat_sim_chunk_t){.bytes = bytes, .file_offset = memory->file_bytes, .is_held = true};
+    memory->file_bytes += memory->is_backed ? bytes : 0;
+    memory->chunk_bytes += bytes;
+    memory->chunk_count++;
+    *chunk_out = (pleat_chunk_t)index + 1;
+    return PLEAT_OK;
+}
+
+/* Give the memory of a chunk back once nothing holds it (M2). */
+static void memory_drop_chunk(pleat_sim_memory_t *memory, pleat_sim_chunk_t *record)
+{
+    if (record->is_held || record->mapping_count > 0) {
+        return;
+    }
+    if (memory->is_backed) {
+        (void)fallocate(memory->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                        (off_t)record->file_offset, (off_t)record->bytes);
+    }
+    PLEAT_ASSERT(memory->chunk_bytes >= record->bytes);
+    memory->chunk_bytes -= record->bytes;
+    memory->chunk_count--;
+    *record = (pleat_sim_chunk_t){.next_free = memory->chunk_free};
+    memory->chunk_free = (uint32_t)(record - memory->chunks) + 1;
+}
+
+static pleat_status_t memory_refuse_chunk(const char *call, pleat_chunk_t chunk)
+{
+    pleat_error_set("%s: %" PRIu64 " is no handle of a chunk, or was released", call, chunk);
+    return PLEAT_ERR_INVALID;
+}
+
+pleat_status_t pleat_sim_memory_release(pleat_sim_memory_t *memory, pleat_chunk_t chunk)
+{
+    pleat_sim_chunk_t *record = memory_find_chunk(memory, chunk);
+    if (record == NULL) {
+        return memory_refuse_chunk("chunk_release", chunk);
+    }
+    record->is_held = false;
+    memory_drop_chunk(memory, record);
+    return PLEAT_OK;
+}
+
+/* ---- mappings ---- */
+
+static bool memory_grow_mappings(pleat_sim_memory_t *memory)
+{
+    if (memory->mapping_free != 0) {
+        return true;
+    }
+    const uint32_t old = memory->mapping_capacity;
+    const uint32_t capacity = old == 0 ? 256 : 2 * old;
+    pleat_sim_mapping_t *mappings = realloc(memory->mappings, capacity * sizeof(*mappings));
+    if (mappings == NULL) {
+        return false;
+    }
+    for (uint32_t i = capacity; i-- > old;) {
+        mappings[i] = (pleat_sim_mapping_t){.next_free = memory->mapping_free};
+        memory->mapping_free = i + 1;
+    }
+    memory->mappings = mappings;
+    memory->mapping_capacity = capacity;
+    return true;
+}
+
+static uint64_t range_granule(const pleat_sim_range_t *range, pleat_devptr_t ptr)
+{
+    return (ptr - range->address) / GRANULE;
+}
+
+/* The mapping at the granule of @p ptr, NULL if nothing is mapped there. */
+static pleat_sim_mapping_t *memory_mapping_at(const pleat_sim_memory_t *memory,
+                                              const pleat_sim_range_t *range, pleat_devptr_t ptr)
+{
+    const uint32_t slot = range->slots[range_granule(range, ptr)];
+    return slot == 0 ? NULL : &memory->mappings[slot - 1];
+}
+
+/* May a chunk be mapped over this span? */
+static pleat_status_t memory_check_map(const pleat_sim_memory_t *memory,
+                                       const pleat_sim_range_t *range, pleat_devptr_t ptr,
+                                       uint64_t bytes, const pleat_sim_chunk_t *record)
+{
+    if (record->bytes != bytes) {
+        pleat_error_set("map: the chunk has %" PRIu64 " bytes, %" PRIu64
+                        " were given; a chunk is mapped whole",
+                        record->bytes, bytes);
+        return PLEAT_ERR_INVALID;
+    }
+    for (uint64_t offset = 0; offset < bytes; offset += GRANULE) {
+        if (memory_mapping_at(memory, range, ptr + offset) != NULL) {
+            pleat_error_set("map: something is mapped at 0x%" PRIx64 " already", ptr + offset);
+            return PLEAT_ERR_INVALID;
+        }
+    }
+    if (memory->mapping_count >= memory->mapping_limit) {
+        pleat_error_set("map: all %" PRIu32 " mappings of the budget are in use",
+                        memory->mapping_limit);
+        return PLEAT_ERR_OOM_DEVICE;
+    }
+    return PLEAT_OK;
+}
+
+pleat_status_t pleat_sim_memory_map(pleat_sim_memory_t *memory, pleat_devptr_t ptr, uint64_t bytes,
+                                    pleat_chunk_t chunk)
+{
+    pleat_sim_range_t *range = memory_require_range(memory, "map", ptr, bytes);
+    if (range == NULL) {
+        return PLEAT_ERR_INVALID;
+    }
+    pleat_sim_chunk_t *record = memory_find_chunk(memory, chunk);
+    if (record == NULL) {
+        return memory_refuse_chunk("map", chunk);
+    }
+    const pleat_status_t status = memory_check_map(memory, range, ptr, bytes, record);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    if (!memory_grow_mappings(memory) ||
+        (memory->is_backed && mmap((void *)(uintptr_t)ptr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED,
+                                   memory->file, (off_t)record->file_offset) == MAP_FAILED)) {
+        pleat_error_set("map: no host memory for a mapping of %" PRIu64 " bytes", bytes);
+        return PLEAT_ERR_OOM_HOST;
+    }
+    const uint32_t index = memory->mapping_free - 1;
+    pleat_sim_mapping_t *mapping = &memory->mappings[index];
+    memory->mapping_free = mapping->next_free;
+    *mapping = (pleat_sim_mapping_t){
+        .address = ptr, .bytes = bytes, .chunk = (uint32_t)(record - memory->chunks)};
+    for (uint64_t offset = 0; offset < bytes; offset += GRANULE) {
+        range->slots[range_granule(range, ptr + offset)] = index + 1;
+    }
+    record->mapping_count++;
+    range->mapping_count++;
+    memory->mapping_count++;
+    return PLEAT_OK;
+}
+
+/* Is the span made of whole mappings without a gap? */
+static pleat_status_t memory_check_mapped(const pleat_sim_memory_t *memory, const char *call,
+                                          const pleat_sim_range_t *range, pleat_devptr_t ptr,
+                                          uint64_t bytes)
+{
+    for (uint64_t offset = 0; offset < bytes;) {
+        const pleat_sim_mapping_t *mapping = memory_mapping_at(memory, range, ptr + offset);
+        if (mapping == NULL) {
+            pleat_error_set("%s: nothing is mapped at 0x%" PRIx64, call, ptr + offset);
+            return PLEAT_ERR_INVALID;
+        }
+        if (mapping->address != ptr + offset || mapping->bytes > bytes - offset) {
+            pleat_error_set("%s: the mapping at 0x%" PRIx64 " has %" PRIu64
+                            " bytes; it goes only whole",
+                            call, mapping->address, mapping->bytes);
+            return PLEAT_ERR_INVALID;
+        }
+        offset += mapping->bytes;
+    }
+    return PLEAT_OK;
+}
+
+static void memory_unmap_one(pleat_sim_memory_t *memory, pleat_sim_range_t *range,
+                             pleat_sim_mapping_t *mapping)
+{
+    for (uint64_t offset = 0; offset < mapping->bytes; offset += GRANULE) {
+        range->slots[range_granule(range, mapping->address + offset)] = 0;
+    }
+    pleat_sim_chunk_t *record = &memory->chunks[mapping->chunk];
+    PLEAT_ASSERT(record->mapping_count > 0);
+    record->mapping_count--;
+    *mapping = (pleat_sim_mapping_t){.next_free = memory->mapping_free};
+    memory->mapping_free = (uint32_t)(mapping - memory->mappings) + 1;
+    range->mapping_count--;
+    memory->mapping_count--;
+    memory_drop_chunk(memory, record);
+}
+
+pleat_status_t pleat_sim_memory_check_unmap(const pleat_sim_memory_t *memory, pleat_devptr_t ptr,
+                                            uint64_t bytes)
+{
+    const pleat_sim_range_t *range = memory_require_range(memory, "unmap", ptr, bytes);
+    return range == NULL ? PLEAT_ERR_INVALID
+                         : memory_check_mapped(memory, "unmap", range, ptr, bytes);
+}
+
+pleat_status_t pleat_sim_memory_unmap(pleat_sim_memory_t *memory, pleat_devptr_t ptr,
+                                      uint64_t bytes)
+{
+    pleat_sim_range_t *range = memory_require_range(memory, "unmap", ptr, bytes);
+    if (range == NULL) {
+        return PLEAT_ERR_INVALID;
+    }
+    const pleat_status_t status = memory_check_mapped(memory, "unmap", range, ptr, bytes);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    if (memory->is_backed &&
+        mmap((void *)(uintptr_t)ptr, bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+        pleat_error_set("unmap: no host memory to unmap %" PRIu64 " bytes", bytes);
+        return PLEAT_ERR_OOM_HOST;
+    }
+    for (uint64_t offset = 0; offset < bytes;) {
+        pleat_sim_mapping_t *mapping = memory_mapping_at(memory, range, ptr + offset);
+        offset += mapping->bytes;
+        memory_unmap_one(memory, range, mapping);
+    }
+    return PLEAT_OK;
+}
+
+pleat_status_t pleat_sim_memory_set_access(pleat_sim_memory_t *memory, pleat_devptr_t ptr,
+                                           uint64_t bytes)
+{
+    pleat_sim_range_t *range = memory_require_range(memory, "set_access", ptr, bytes);
+    if (range == NULL) {
+        return PLEAT_ERR_INVALID;
+    }
+    const pleat_status_t status = memory_check_mapped(memory, "set_access", range, ptr, bytes);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    if (memory->is_backed && mprotect((void *)(uintptr_t)ptr, bytes, PROT_READ | PROT_WRITE) != 0) {
+        pleat_error_set("set_access: the host refuses %" PRIu64 " bytes", bytes);
+        return PLEAT_ERR_OOM_HOST;
+    }
+    for (uint64_t offset = 0; offset < bytes;) {
+        pleat_sim_mapping_t *mapping = memory_mapping_at(memory, range, ptr + offset);
+        mapping->is_accessible = true;
+        offset += mapping->bytes;
+    }
+    return PLEAT_OK;
+}
+
+void pleat_sim_memory_visit(const pleat_sim_memory_t *memory, pleat_devptr_t ptr, uint64_t bytes,
+                            void (*visit)(void *context, uint64_t mapping_bytes), void *context)
+{
+    const pleat_sim_range_t *range = memory_find_range(memory, ptr, bytes);
+    for (uint64_t offset = 0; range != NULL && offset < bytes;) {
+        const pleat_sim_mapping_t *mapping = memory_mapping_at(memory, range, ptr + offset);
+        if (mapping == NULL) {
+            return;
+        }
+        visit(context, mapping->bytes);
+        offset += mapping->bytes;
+    }
+}
+
+bool pleat_sim_memory_is_accessible(const pleat_sim_memory_t *memory, pleat_devptr_t ptr,
+                                    uint64_t bytes)
+{
+    const pleat_sim_range_t *range = memory_find_range(memory, ptr, bytes);
+    if (range == NULL || bytes == 0) {
+        return false;
+    }
+    for (pleat_devptr_t at = ptr; at < ptr + bytes;) {
+        const pleat_sim_mapping_t *mapping = memory_mapping_at(memory, range, at);
+        if (mapping == NULL || !mapping->is_accessible) {
+            return false;
+        }
+        at = mapping->address + mapping->bytes;
+    }
+    return true;
+}

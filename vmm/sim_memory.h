@@ -1,0 +1,95 @@
+/*
+ * sim_memory (internal): the virtual memory of the simulated device, with the driver's rules:
+ * address ranges, chunks of physical memory, mappings and access. sim.c charges, injects faults and
+ * keeps the capacity.
+ *
+ * Unbacked, it is bookkeeping only. Backed, chunks are parts of one memory file and mappings are
+ * mappings of it at the very address, so that contents are real, two mappings of a chunk show the
+ * same bytes, and touching what is not mapped or not accessible faults.
+ *
+ * Invariants:
+ *   M1  Ranges do not overlap; a mapping lies inside one range; mappings do not overlap.
+ *   M2  A chunk lives while its handle is held or a mapping shows it.
+ *   M3  Bytes of live chunks sum up to chunk_bytes.
+ * No lock: guarded by the owner of the device.
+ */
+#ifndef PLEAT_SIM_MEMORY_H
+#define PLEAT_SIM_MEMORY_H
+
+#include "base.h"
+
+#define PLEAT_SIM_GRANULARITY_BYTES (2 * PLEAT_MIB)
+#define PLEAT_SIM_ADDRESS_LIMIT_BYTES (UINT64_C(1) << 46)
+#define PLEAT_SIM_MAPPINGS_MAX UINT32_C(500000) /* default budget of mappings */
+
+typedef struct pleat_sim_chunk pleat_sim_chunk_t;
+typedef struct pleat_sim_mapping pleat_sim_mapping_t;
+typedef struct pleat_sim_range pleat_sim_range_t;
+
+typedef struct pleat_sim_memory {
+    bool is_backed;
+    int file; /* backed: the memory file, else -1 */
+    uint64_t file_bytes;
+    uint64_t chunk_bytes; /* physical memory in chunks */
+    uint64_t address_limit_bytes;
+    uint64_t reserved_bytes; /* addresses in ranges */
+    uint64_t next_address;   /* unbacked: where the next range begins */
+    uint32_t mapping_limit;
+    pleat_sim_range_t **ranges; /* rising by address */
+    uint32_t range_count;
+    uint32_t range_capacity;
+    pleat_sim_chunk_t *chunks; /* by handle - 1 */
+    uint32_t chunk_capacity;
+    uint32_t chunk_free; /* index + 1 of an unused record; 0: none */
+    uint32_t chunk_count;
+    pleat_sim_mapping_t *mappings;
+    uint32_t mapping_capacity;
+    uint32_t mapping_free;
+    uint32_t mapping_count;
+} pleat_sim_memory_t;
+
+/** Start empty. Backed: makes the memory file. @retval PLEAT_ERR_IO it cannot be made. */
+PLEAT_NODISCARD pleat_status_t pleat_sim_memory_init(pleat_sim_memory_t *memory, bool is_backed,
+                                                     uint64_t address_limit_bytes,
+                                                     uint32_t mapping_limit);
+
+/** Free everything, live ranges and chunks included. */
+void pleat_sim_memory_fini(pleat_sim_memory_t *memory);
+
+/*
+ * The calls of the operations table, without charges and faults. Sizes and addresses must be
+ * multiples of the granularity; errors as pleat_vmm_ops_t says; a failed call changes nothing.
+ * freed_bytes_out and the like: physical memory that came back, for the capacity.
+ */
+PLEAT_NODISCARD pleat_status_t pleat_sim_memory_reserve(pleat_sim_memory_t *memory, uint64_t bytes,
+                                                        pleat_devptr_t wanted,
+                                                        pleat_devptr_t *ptr_out);
+PLEAT_NODISCARD pleat_status_t pleat_sim_memory_unreserve(pleat_sim_memory_t *memory,
+                                                          pleat_devptr_t ptr, uint64_t bytes);
+PLEAT_NODISCARD pleat_status_t pleat_sim_memory_create(pleat_sim_memory_t *memory, uint64_t bytes,
+                                                       pleat_chunk_t *chunk_out);
+PLEAT_NODISCARD pleat_status_t pleat_sim_memory_release(pleat_sim_memory_t *memory,
+                                                        pleat_chunk_t chunk);
+PLEAT_NODISCARD pleat_status_t pleat_sim_memory_map(pleat_sim_memory_t *memory, pleat_devptr_t ptr,
+                                                    uint64_t bytes, pleat_chunk_t chunk);
+PLEAT_NODISCARD pleat_status_t pleat_sim_memory_unmap(pleat_sim_memory_t *memory,
+                                                      pleat_devptr_t ptr, uint64_t bytes);
+PLEAT_NODISCARD pleat_status_t pleat_sim_memory_set_access(pleat_sim_memory_t *memory,
+                                                           pleat_devptr_t ptr, uint64_t bytes);
+
+/** Would pleat_sim_memory_unmap succeed? Its errors. */
+PLEAT_NODISCARD pleat_status_t pleat_sim_memory_check_unmap(const pleat_sim_memory_t *memory,
+                                                            pleat_devptr_t ptr, uint64_t bytes);
+
+/** Bytes of a live chunk, 0 for others. */
+uint64_t pleat_sim_memory_chunk_bytes(const pleat_sim_memory_t *memory, pleat_chunk_t chunk);
+
+/** Call @p visit with the size of every mapping in a span that starts and ends on mappings. */
+void pleat_sim_memory_visit(const pleat_sim_memory_t *memory, pleat_devptr_t ptr, uint64_t bytes,
+                            void (*visit)(void *context, uint64_t mapping_bytes), void *context);
+
+/** May @p bytes at @p ptr be touched: mapped without a gap, all with access? */
+bool pleat_sim_memory_is_accessible(const pleat_sim_memory_t *memory, pleat_devptr_t ptr,
+                                    uint64_t bytes);
+
+#endif
