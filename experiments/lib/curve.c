@@ -65,6 +65,27 @@ static void curve_widen(pleat_curve_t *curve)
     } while (curve->count > curve->capacity / 2 && curve->count > 1);
 }
 
+static void curve_begin_bin(pleat_curve_t *curve, uint64_t number)
+{
+    pleat_curve_bin_t *bin = &curve->bins[curve->count++];
+    bin->number = number;
+    bin->first = curve->last;
+    for (unsigned series = 0; series < PLEAT_CURVE_SERIES_COUNT; series++) {
+        bin->lowest[series] = curve->last;
+        bin->highest[series] = curve->last;
+    }
+}
+
+/* Does the last bin cover the time of the last sample? No division: this runs for every sample. */
+static bool curve_is_in_last_bin(const pleat_curve_t *curve)
+{
+    if (curve->count == 0) {
+        return false;
+    }
+    const pleat_curve_bin_t *bin = &curve->bins[curve->count - 1];
+    return curve->last.time_us - bin->number * curve->width_us < curve->width_us;
+}
+
 void pleat_curve_add(pleat_curve_t *curve, const pleat_curve_sample_t *sample)
 {
     const uint64_t last_us = curve->last.time_us;
@@ -73,31 +94,19 @@ void pleat_curve_add(pleat_curve_t *curve, const pleat_curve_sample_t *sample)
     if (sample->time_us < last_us) {
         curve->last.time_us = last_us;
     }
-    const pleat_curve_sample_t *added = &curve->last;
-    pleat_curve_bin_t *bin = curve->count > 0 ? &curve->bins[curve->count - 1] : NULL;
-    /* Most samples fall into the last bin: no division for those. */
-    if (bin == NULL || added->time_us - bin->number * curve->width_us >= curve->width_us) {
-        if (curve->count == curve->capacity) {
-            curve_widen(curve);
-        }
-        const uint64_t number = added->time_us / curve->width_us;
-        bin = curve->count > 0 ? &curve->bins[curve->count - 1] : NULL;
-        if (bin == NULL || bin->number != number) {
-            bin = &curve->bins[curve->count++];
-            bin->number = number;
-            bin->first = *added;
-            for (unsigned series = 0; series < PLEAT_CURVE_SERIES_COUNT; series++) {
-                bin->lowest[series] = *added;
-                bin->highest[series] = *added;
-            }
-            return;
-        }
+    if (!curve_is_in_last_bin(curve) && curve->count == curve->capacity) {
+        curve_widen(curve);
     }
+    if (!curve_is_in_last_bin(curve)) {
+        curve_begin_bin(curve, curve->last.time_us / curve->width_us);
+        return;
+    }
+    pleat_curve_bin_t *bin = &curve->bins[curve->count - 1];
     for (unsigned series = 0; series < PLEAT_CURVE_SERIES_COUNT; series++) {
-        if (added->bytes[series] < bin->lowest[series].bytes[series]) {
-            bin->lowest[series] = *added;
-        } else if (added->bytes[series] > bin->highest[series].bytes[series]) {
-            bin->highest[series] = *added;
+        if (curve->last.bytes[series] < bin->lowest[series].bytes[series]) {
+            bin->lowest[series] = curve->last;
+        } else if (curve->last.bytes[series] > bin->highest[series].bytes[series]) {
+            bin->highest[series] = curve->last;
         }
     }
 }

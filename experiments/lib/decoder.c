@@ -8,7 +8,7 @@
  */
 #include "decoder.h"
 
-#include "base.h"
+#include "vmm/base.h"
 
 #include <limits.h>
 #include <lzma.h>

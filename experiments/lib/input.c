@@ -8,9 +8,9 @@
  */
 #include "input.h"
 
-#include "base.h"
 #include "decoder.h"
 #include "input_kind.h"
+#include "vmm/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -325,7 +325,7 @@ pleat_status_t pleat_input_refuse(const pleat_input_t *input, const char *wanted
                         "gzip, xz or zstd; %s was expected",
                         input->name, wanted);
     } else {
-        pleat_error_set("%s: this is a %s, %s was expected", input->name,
+        pleat_error_set("%s: this is %s, %s was expected", input->name,
                         pleat_input_kind_text(input->kind), wanted);
     }
     return PLEAT_ERR_FORMAT;

@@ -13,13 +13,13 @@
 #include <pleat/base.h>
 
 /* X(name, text): what the content of an input is. */
-#define PLEAT_INPUT_KIND_LIST(X)                                \
-    X(UNKNOWN, "unknown kind of file")                          \
-    X(TRACE_TEXT, "allocation trace as text")                   \
-    X(TRACE_BINARY, "allocation trace in Pleat's compact form") \
-    X(RECORDING, "recorded session")                            \
-    X(CASE, "hand-written case")                                \
-    X(PICKLE, "pickle file")
+#define PLEAT_INPUT_KIND_LIST(X)                                   \
+    X(UNKNOWN, "an unknown kind of file")                          \
+    X(TRACE_TEXT, "an allocation trace as text")                   \
+    X(TRACE_BINARY, "an allocation trace in Pleat's compact form") \
+    X(RECORDING, "a recorded session")                             \
+    X(CASE, "a hand-written case")                                 \
+    X(PICKLE, "a pickle file")
 
 typedef enum pleat_input_kind {
 #define PLEAT_INPUT_KIND_ENUM(name, text) PLEAT_INPUT_##name,

@@ -141,5 +141,5 @@ const char *pleat_input_kind_text(pleat_input_kind_t kind)
     case PLEAT_INPUT_KIND_COUNT:
         break;
     }
-    return "unknown kind of file";
+    return "an unknown kind of file";
 }

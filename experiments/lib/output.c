@@ -4,7 +4,7 @@
  */
 #include "output.h"
 
-#include "base.h"
+#include "vmm/base.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
  */
 #include "scan.h"
 
-#include "base.h"
+#include "vmm/base.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

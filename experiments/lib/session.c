@@ -3,13 +3,13 @@
  */
 #include "session.h"
 
-#include "base.h"
 #include "file_name.h"
 #include "session_builder.h"
 #include "session_call.h"
 #include "session_case.h"
 #include "session_detail.h"
 #include "session_header.h"
+#include "vmm/base.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

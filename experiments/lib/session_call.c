@@ -3,7 +3,7 @@
  */
 #include "session_call.h"
 
-#include "base.h"
+#include "vmm/base.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  */
 #include "session_detail.h"
 
-#include "base.h"
+#include "vmm/base.h"
 
 #include <inttypes.h>
 #include <string.h>

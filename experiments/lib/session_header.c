@@ -3,7 +3,7 @@
  */
 #include "session_header.h"
 
-#include "base.h"
+#include "vmm/base.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,10 +3,10 @@
  */
 #include "trace.h"
 
-#include "base.h"
 #include "file_name.h"
 #include "trace_binary.h"
 #include "trace_text.h"
+#include "vmm/base.h"
 
 #include <stdlib.h>
 

@@ -8,10 +8,10 @@
  */
 #include "trace_binary.h"
 
-#include "base.h"
 #include "input_kind.h"
 #include "trace_event_code.h"
 #include "trace_text.h"
+#include "vmm/base.h"
 
 #include <inttypes.h>
 #include <lzma.h>

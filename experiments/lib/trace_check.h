@@ -25,7 +25,9 @@
     X(EXACT_SEGMENT_LIMIT, true, "new segment for a rounded size of exactly 10 MiB")             \
     X(LARGE_REST_SPLIT, true, "rest of a large block split off")                                 \
     X(LARGE_REST_KEPT, true, "rest of a large block too small to be split off")                  \
-    X(LARGE_REST_LIMIT, false, "rest of a large block of exactly 1 MiB")                         \
+    X(LARGE_REST_LIMIT, false,                                                                   \
+      "rest of exactly 1 MiB beside a large block: split off or not, it serves no request "      \
+      "(inactive_split)")                                                                        \
     X(SEVERAL_STREAMS, true, "requests on another stream than the first request's")              \
     X(WAITING_FREE, true, "frees that wait for a stream")                                        \
     X(EMPTY_CACHE, true, "empty_cache that gives segments back")                                 \

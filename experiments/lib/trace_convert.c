@@ -4,10 +4,10 @@
  */
 #include "trace_convert.h"
 
-#include "base.h"
 #include "output.h"
 #include "trace_binary.h"
 #include "trace_text.h"
+#include "vmm/base.h"
 
 #include <errno.h>
 #include <stdio.h>

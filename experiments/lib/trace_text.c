@@ -4,8 +4,8 @@
  */
 #include "trace_text.h"
 
-#include "base.h"
 #include "scan.h"
+#include "vmm/base.h"
 
 #include <string.h>
 
