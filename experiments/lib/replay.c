@@ -24,16 +24,6 @@ struct pleat_replay {
     bool has_run;
 };
 
-const char *pleat_mode_name(pleat_mode_t mode)
-{
-    static const char *const names[PLEAT_MODE_COUNT] = {
-#define PLEAT_MODE_NAME(name, text) text,
-        PLEAT_MODE_LIST(PLEAT_MODE_NAME)
-#undef PLEAT_MODE_NAME
-    };
-    return (unsigned)mode < PLEAT_MODE_COUNT ? names[mode] : "unknown";
-}
-
 bool pleat_mode_from_name(const char *name, pleat_mode_t *mode_out)
 {
     for (unsigned mode = 0; mode < PLEAT_MODE_COUNT; mode++) {
@@ -66,7 +56,9 @@ pleat_status_t pleat_replay_create(const pleat_program_t *program,
                                      .costs = options->costs};
     pleat_status_t status = pleat_sim_create(&sim, &replay->vmm);
     if (status == PLEAT_OK) {
-        status = pleat_allocator_create(&options->allocator, replay->vmm, &replay->allocator);
+        replay->options.allocator.mode = options->mode;
+        status =
+            pleat_allocator_create(&replay->options.allocator, replay->vmm, &replay->allocator);
     }
     if (status == PLEAT_OK) {
         status = pleat_player_init(&replay->player, program, replay->vmm, replay->allocator);

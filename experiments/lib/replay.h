@@ -17,23 +17,13 @@
 
 #include <pleat/sim.h>
 
-/* X(NAME, text): modes that a replay can be made in. */
-#define PLEAT_MODE_LIST(X) X(CLASSIC, "classic")
-
-typedef enum pleat_mode {
-#define PLEAT_MODE_ENUM(name, text) PLEAT_MODE_##name,
-    PLEAT_MODE_LIST(PLEAT_MODE_ENUM)
-#undef PLEAT_MODE_ENUM
-        PLEAT_MODE_COUNT
-} pleat_mode_t;
-
 typedef struct pleat_replay pleat_replay_t;
 
 /* Called now and then with the calls done and all calls; for a progress bar. */
 typedef void (*pleat_progress_fn_t)(void *context, uint64_t done, uint64_t all);
 
 typedef struct pleat_replay_options {
-    pleat_mode_t mode;
+    pleat_mode_t mode;               /* that of the allocator's options is not looked at */
     pleat_options_t allocator;       /* the limit among them */
     uint64_t device_bytes;           /* 0: PLEAT_SIM_DEFAULT_CAPACITY_BYTES */
     const pleat_cost_table_t *costs; /* NULL: the built-in table */
@@ -81,9 +71,6 @@ pleat_vmm_t *pleat_replay_device(const pleat_replay_t *replay);
 PLEAT_NODISCARD pleat_status_t pleat_replay_program(const pleat_program_t *program,
                                                     const pleat_replay_options_t *options,
                                                     pleat_metrics_t *metrics_out);
-
-/** Name of a mode, "unknown" for a value outside the list. @par Cost constant; static. */
-const char *pleat_mode_name(pleat_mode_t mode);
 
 /** Mode of a name; false, and @p mode_out untouched, when there is none. */
 bool pleat_mode_from_name(const char *name, pleat_mode_t *mode_out);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../../core/allocator.h"
+#include "../../core/size_class.h"
 #include "../../vmm/scripted.h"
 
 void pleat_session_run_differ(pleat_session_run_t *run, const pleat_session_call_t *call,
@@ -55,6 +56,24 @@ static void run_observe(void *context, const pleat_trace_entry_t *entry)
                                                               .action = entry->action};
 }
 
+/* The device call behind an event; PLEAT_VMM_CALL_COUNT for those that are none. */
+static pleat_vmm_call_t event_device_call(const pleat_session_event_t *event)
+{
+    static const struct {
+        pleat_action_t action;
+        pleat_vmm_call_t call;
+    } pairs[] = {{PLEAT_ACTION_SEGMENT_ALLOC, PLEAT_VMM_CALL_MEM_ALLOC},
+                 {PLEAT_ACTION_SEGMENT_FREE, PLEAT_VMM_CALL_MEM_FREE},
+                 {PLEAT_ACTION_SEGMENT_MAP, PLEAT_VMM_CALL_MAP},
+                 {PLEAT_ACTION_SEGMENT_UNMAP, PLEAT_VMM_CALL_UNMAP}};
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        if (pairs[i].action == event->action) {
+            return pairs[i].call;
+        }
+    }
+    return PLEAT_VMM_CALL_COUNT;
+}
+
 /* Tell the scripted device how it answered in this call. */
 static pleat_status_t run_expect_script(pleat_session_run_t *run, const pleat_session_call_t *call)
 {
@@ -65,19 +84,53 @@ static pleat_status_t run_expect_script(pleat_session_run_t *run, const pleat_se
     size_t count = 0;
     for (uint32_t i = 0; i < call->events.count; i++) {
         const pleat_session_event_t *event = &run->session->events[call->events.first + i];
-        if (event->action != PLEAT_ACTION_SEGMENT_ALLOC &&
-            event->action != PLEAT_ACTION_SEGMENT_FREE) {
-            continue;
+        const pleat_vmm_call_t device_call = event_device_call(event);
+        if (device_call != PLEAT_VMM_CALL_COUNT) {
+            steps[count++] = (pleat_script_step_t){
+                .call = device_call, .address = event->address, .bytes = event->bytes};
         }
-        steps[count++] = (pleat_script_step_t){.call = event->action == PLEAT_ACTION_SEGMENT_ALLOC
-                                                           ? PLEAT_VMM_CALL_MEM_ALLOC
-                                                           : PLEAT_VMM_CALL_MEM_FREE,
-                                               .address = event->address,
-                                               .bytes = event->bytes};
     }
     const pleat_status_t status = pleat_scripted_expect(run->vmm, steps, count);
     free(steps);
     return status;
+}
+
+static bool call_is_request(const pleat_session_call_t *call)
+{
+    return call->kind == PLEAT_SESSION_ALLOC || call->kind == PLEAT_SESSION_OOM;
+}
+
+static bool request_is_small(const pleat_session_run_t *run, const pleat_session_call_t *call)
+{
+    return pleat_size_is_small(pleat_size_round(&run->options, call->bytes));
+}
+
+/*
+ * A range that is made in this call begins where the next mapping for the same stream and kind of
+ * pool lies: a new range is mapped from its start on, and the recording does not name it before.
+ */
+static pleat_status_t run_place_range(pleat_session_run_t *run, const pleat_session_call_t *call)
+{
+    const pleat_session_t *session = run->session;
+    if (run->options.mode != PLEAT_MODE_TORCH_EXPANDABLE || !call_is_request(call) ||
+        call->bytes == 0 || call->bytes >= PLEAT_REQUEST_END_BYTES) {
+        return PLEAT_OK;
+    }
+    const bool is_small = request_is_small(run, call);
+    for (const pleat_session_call_t *later = call; later < session->calls + session->call_count;
+         later++) {
+        if (later->events.count == 0 || !call_is_request(later) || later->stream != call->stream ||
+            request_is_small(run, later) != is_small) {
+            continue;
+        }
+        for (uint32_t i = 0; i < later->events.count; i++) {
+            const pleat_session_event_t *event = &session->events[later->events.first + i];
+            if (event->action == PLEAT_ACTION_SEGMENT_MAP) {
+                return pleat_scripted_place_range(run->vmm, event->address);
+            }
+        }
+    }
+    return pleat_scripted_place_range(run->vmm, 0);
 }
 
 /* Let the engine visit its queues as the recording shows it. */
@@ -109,6 +162,9 @@ static pleat_status_t run_prepare(pleat_session_run_t *run, const pleat_session_
         return PLEAT_OK;
     }
     pleat_status_t status = run_expect_script(run, call);
+    if (status == PLEAT_OK) {
+        status = run_place_range(run, call);
+    }
     if (status == PLEAT_OK && call->kind != PLEAT_SESSION_FREE) {
         status = run_fit_order(run, call);
     }
@@ -162,6 +218,21 @@ static void run_alloc(pleat_session_run_t *run, const pleat_session_call_t *call
     }
 }
 
+/* The settings decide between the two modes of PyTorch, unless the session was asked for in one. */
+static void run_choose_mode(pleat_session_run_t *run)
+{
+    const bool is_expandable = run->conf.settings[PLEAT_CONF_EXPANDABLE_SEGMENTS].number != 0;
+    const bool is_forced =
+        run->session->modes != 0 && (run->session->modes & (run->session->modes - 1)) != 0;
+    if (is_forced) {
+        run->options.mode = run->mode == PLEAT_SESSION_MODE_TORCH_EXPANDABLE
+                                ? PLEAT_MODE_TORCH_EXPANDABLE
+                                : PLEAT_MODE_CLASSIC;
+    } else {
+        run->options.mode = is_expandable ? PLEAT_MODE_TORCH_EXPANDABLE : PLEAT_MODE_CLASSIC;
+    }
+}
+
 static void run_set(pleat_session_run_t *run, const pleat_session_call_t *call)
 {
     pleat_conf_report_t report = PLEAT_CONF_REPORT_INIT;
@@ -171,6 +242,7 @@ static void run_set(pleat_session_run_t *run, const pleat_session_call_t *call)
     }
     /* What stood before an error is in force. */
     const pleat_status_t status = pleat_conf_apply_runtime(&run->conf, &run->options);
+    run_choose_mode(run);
     run->status = status != PLEAT_OK ? status : run->status;
     const pleat_status_t set = pleat_set_options(run->allocator, &run->options);
     run->status = set != PLEAT_OK ? set : run->status;
@@ -300,24 +372,30 @@ static bool session_lists_driver_first(const pleat_session_t *session)
     return true;
 }
 
+/* The mode to perform a session in: what was asked for, or the first that it is for. */
+static unsigned session_mode(const pleat_session_t *session, unsigned asked)
+{
+    if (session->modes == 0) {
+        return strstr(session->settings, "expandable_segments:True") != NULL
+                   ? PLEAT_SESSION_MODE_TORCH_EXPANDABLE
+                   : PLEAT_SESSION_MODE_CLASSIC;
+    }
+    return asked != 0 ? asked : session->modes & (~session->modes + 1);
+}
+
 /* Why a session cannot be performed, NULL if it can. */
 static const char *session_obstacle(const pleat_session_t *session, unsigned mode)
 {
-    const bool is_expandable = mode == 0 && session->modes == 0 &&
-                               strstr(session->settings, "expandable_segments:True") != NULL;
-    const unsigned modes = session->modes == 0 ? PLEAT_SESSION_MODE_CLASSIC : session->modes;
-    if (is_expandable ||
-        (mode == 0 ? modes & PLEAT_SESSION_MODE_CLASSIC : mode & PLEAT_SESSION_MODE_CLASSIC) == 0) {
+    if (session->modes != 0 && (session->modes & mode) == 0) {
+        return "it is not for this mode";
+    }
+    if (mode == PLEAT_SESSION_MODE_PLEATED) {
         return "it is for a mode that is not available yet";
     }
     for (uint32_t i = 0; i < session->call_count; i++) {
         const pleat_session_call_t *call = &session->calls[i];
         if (call->kind >= PLEAT_SESSION_POOL_CREATE && call->kind <= PLEAT_SESSION_POOL_DELETE) {
             return "it uses private pools, which are not available yet";
-        }
-        if (call->kind == PLEAT_SESSION_SET &&
-            strstr(call->text, "expandable_segments:True") != NULL) {
-            return "it switches to a mode that is not available yet";
         }
     }
     for (uint32_t key = 0; key < session->key_count; key++) {
@@ -343,6 +421,7 @@ static pleat_status_t run_start(pleat_session_run_t *run)
     if (status != PLEAT_OK) {
         return status;
     }
+    run_choose_mode(run);
     if (session->has_limit) {
         run->options.limit_bytes = session->limit_bytes;
     }
@@ -386,7 +465,8 @@ static void run_end(pleat_session_run_t *run)
 static pleat_status_t session_perform(const pleat_session_t *session, unsigned mode,
                                       pleat_session_check_t *check, int64_t *values)
 {
-    const char *obstacle = session_obstacle(session, mode);
+    const unsigned chosen = session_mode(session, mode);
+    const char *obstacle = session_obstacle(session, chosen);
     if (obstacle != NULL) {
         (void)snprintf(check->skipped, sizeof(check->skipped), "%s", obstacle);
         return PLEAT_OK;

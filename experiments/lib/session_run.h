@@ -16,6 +16,7 @@
 typedef struct pleat_session_run {
     const pleat_session_t *session;
     pleat_session_check_t *check;
+    unsigned mode; /* PLEAT_SESSION_MODE_* */
     pleat_vmm_t *vmm;
     pleat_allocator_t *allocator;
     pleat_conf_t conf;
