@@ -23,7 +23,9 @@ typedef enum pleat_block_use {
     PLEAT_BLOCK_USE_FREE,    /* in the free set of its pool, or on its way there or from there */
     PLEAT_BLOCK_USE_LIVE,    /* handed out */
     PLEAT_BLOCK_USE_WAITING, /* freed by its user, events pending */
-    PLEAT_BLOCK_USE_UNMAPPED /* addresses of a range without memory behind them */
+    PLEAT_BLOCK_USE_UNMAPPED, /* addresses of a range or an arena without memory behind them */
+    PLEAT_BLOCK_USE_PART,     /* pleated: used at another address, through a view */
+    PLEAT_BLOCK_USE_SLAB      /* pleated: cut up into small blocks */
 } pleat_block_use_t;
 
 struct pleat_block {

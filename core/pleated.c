@@ -1,0 +1,454 @@
+/*
+ * pleated: takes, growth, gives, and what goes back to the device.
+ */
+#include "pleated.h"
+
+#include "allocator.h"
+#include "pleated_cost.h"
+
+#define IDLE_HANDLES_A_CALL 8u /* bounds what one request waits for */
+
+/* ---- takes ---- */
+
+pleat_status_t pleat_pleated_take_home(pleat_allocator_t *allocator,
+                                       const pleat_request_t *request,
+                                       const pleat_home_place_t *place, pleat_block_t **block_out)
+{
+    pleat_arena_t *arena = place->block->arena;
+    pleat_fence_t *fence = NULL;
+    if (!pleat_block_store_reserve(&allocator->blocks, 4)) {
+        pleat_error_set("no host memory for blocks");
+        return PLEAT_ERR_OOM_HOST;
+    }
+    const pleat_status_t status = pleat_fence_order(allocator, arena, place->offset,
+                                                    request->bytes, request->stream, &fence);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    pleat_block_t *block = pleat_arena_take(allocator, place->block, place->offset, request->bytes,
+                                            PLEAT_BLOCK_USE_LIVE);
+    pleat_fence_cut(allocator, arena, place->offset, request->bytes);
+    block->stream = request->stream;
+    block->fence = fence;
+    pleat_arena_count_split(allocator, arena);
+    *block_out = block;
+    return PLEAT_OK;
+}
+
+typedef struct view_ordering {
+    pleat_allocator_t *allocator;
+    pleat_stream_t stream;
+    pleat_status_t status;
+    size_t part_count;
+    pleat_fence_t *fences; /* of the parts, the last one first */
+} view_ordering_t;
+
+static void view_order_part(void *context, pleat_handle_t *handle, uint64_t home_offset,
+                            uint64_t bytes)
+{
+    view_ordering_t *ordering = context;
+    if (ordering->status != PLEAT_OK) {
+        return;
+    }
+    pleat_fence_t *fence = NULL;
+    ordering->status = pleat_fence_order(ordering->allocator, handle->arena, home_offset, bytes,
+                                         ordering->stream, &fence);
+    ordering->part_count++;
+    if (fence != NULL) {
+        fence->next = ordering->fences;
+        ordering->fences = fence;
+    }
+}
+
+static void view_drop_fences(view_ordering_t *ordering)
+{
+    while (ordering->fences != NULL) {
+        pleat_fence_t *fence = ordering->fences;
+        ordering->fences = fence->next;
+        pleat_fence_drop(ordering->allocator, fence);
+    }
+}
+
+/* Hang the fences on the parts of other streams' arenas, and end what stood on their memory. */
+static void view_fence_parts(view_ordering_t *ordering, pleat_block_t *block)
+{
+    for (pleat_block_t *part = pleat_view_next_part(block); part != NULL;
+         part = pleat_view_next_part(part)) {
+        pleat_arena_t *arena = part->arena;
+        pleat_fence_cut(ordering->allocator, arena, part->address - arena->address, part->bytes);
+        if (arena->stream != ordering->stream) {
+            pleat_fence_t *fence = ordering->fences;
+            PLEAT_ASSERT(fence != NULL);
+            ordering->fences = fence->next;
+            fence->next = NULL;
+            part->fence = fence;
+        }
+        pleat_arena_count_split(ordering->allocator, arena);
+    }
+    PLEAT_ASSERT(ordering->fences == NULL);
+}
+
+pleat_status_t pleat_pleated_take_view(pleat_allocator_t *allocator,
+                                       const pleat_request_t *request, pleat_view_t *view,
+                                       uint64_t offset, pleat_block_t **block_out)
+{
+    pleat_status_t status = pleat_view_note_stream(view, request->stream);
+    if (status == PLEAT_OK &&
+        !pleat_block_store_reserve(&allocator->blocks, 2 * view->piece_count + 4)) {
+        pleat_error_set("no host memory for blocks");
+        status = PLEAT_ERR_OOM_HOST;
+    }
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    view_ordering_t ordering = {.allocator = allocator, .stream = request->stream};
+    pleat_view_visit(view, offset, request->bytes, view_order_part, &ordering);
+    status = ordering.status;
+    if (status == PLEAT_OK) {
+        status = pleat_fence_reserve_records(allocator, ordering.part_count);
+    }
+    if (status != PLEAT_OK) {
+        view_drop_fences(&ordering);
+        return status;
+    }
+    pleat_block_t *block =
+        pleat_view_take(allocator, view, offset, request->bytes, request->stream);
+    view_fence_parts(&ordering, block);
+    *block_out = block;
+    return PLEAT_OK;
+}
+
+pleat_status_t pleat_pleated_take_stitch(pleat_allocator_t *allocator,
+                                         const pleat_request_t *request,
+                                         pleat_handle_t *const *handles, size_t count,
+                                         uint64_t offset, pleat_block_t **block_out)
+{
+    pleat_view_t *view = NULL;
+    pleat_status_t status =
+        pleat_view_create(allocator, request->stream, handles, count, &view);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    status = pleat_pleated_take_view(allocator, request, view, offset, block_out);
+    if (status != PLEAT_OK) {
+        /* Nothing has used the view; if the device refuses, it stays for reuse. */
+        const pleat_status_t ignored = pleat_view_destroy(allocator, view);
+        (void)ignored;
+        return status;
+    }
+    allocator->stats.stitched_bytes += (int64_t)request->bytes;
+    return PLEAT_OK;
+}
+
+/* ---- growth ---- */
+
+pleat_arena_t *pleat_pleated_next_arena(const pleat_arena_t *arena)
+{
+    pleat_arena_t *next = arena->next;
+    while (next != NULL && next->stream != arena->stream) {
+        next = next->next;
+    }
+    return next;
+}
+
+pleat_arena_t *pleat_pleated_arena(const pleat_allocator_t *allocator, pleat_stream_t stream)
+{
+    pleat_arena_t *arena = allocator->arenas;
+    while (arena != NULL && arena->stream != stream) {
+        arena = arena->next;
+    }
+    return arena;
+}
+
+/* The arena of a stream that has addresses left for @p bytes behind its memory; made if need be. */
+static pleat_status_t grow_choose_arena(pleat_allocator_t *allocator,
+                                        const pleat_request_t *request, uint64_t bytes,
+                                        pleat_arena_t **arena_out)
+{
+    for (pleat_arena_t *arena = pleat_pleated_arena(allocator, request->stream); arena != NULL;
+         arena = pleat_pleated_next_arena(arena)) {
+        if (bytes <= arena->bytes - pleat_arena_end(arena)) {
+            *arena_out = arena;
+            return PLEAT_OK;
+        }
+    }
+    const pleat_status_t status = pleat_arena_create(allocator, request->stream, arena_out);
+    if (status == PLEAT_OK && bytes > (*arena_out)->bytes) {
+        pleat_arena_destroy(allocator, *arena_out);
+        pleat_error_set("%llu bytes are more than twice what the device has",
+                        (unsigned long long)bytes);
+        return PLEAT_ERR_OOM_DEVICE;
+    }
+    return status;
+}
+
+static void grow_undo(pleat_allocator_t *allocator, pleat_arena_t *arena, size_t handle_count)
+{
+    for (; handle_count > 0; handle_count--) {
+        /* Fresh memory that nothing has used; what the device keeps stays free memory of ours. */
+        const pleat_status_t ignored =
+            pleat_arena_remove_handle(allocator, arena->handles[arena->handle_count - 1]);
+        (void)ignored;
+    }
+}
+
+pleat_status_t pleat_pleated_grow(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                  uint64_t bytes, pleat_arena_t **arena_out,
+                                  size_t *handle_count_out)
+{
+    PLEAT_ASSERT(bytes % allocator->granularity_bytes == 0);
+    const uint64_t handle_bytes =
+        pleat_cost_handle_bytes(&allocator->options, allocator->live_peak_bytes, request->bytes,
+                                allocator->granularity_bytes);
+    if (!pleat_block_store_reserve(&allocator->blocks, 8)) {
+        pleat_error_set("no host memory for blocks");
+        return PLEAT_ERR_OOM_HOST;
+    }
+    pleat_arena_t *arena = NULL;
+    pleat_status_t status = grow_choose_arena(allocator, request, bytes, &arena);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    size_t count = 0;
+    for (uint64_t left = bytes; left > 0 && status == PLEAT_OK;) {
+        const uint64_t part = left < handle_bytes ? left : handle_bytes;
+        pleat_handle_t *handle = NULL;
+        if (!pleat_block_store_reserve(&allocator->blocks, 8)) {
+            pleat_error_set("no host memory for blocks");
+            status = PLEAT_ERR_OOM_HOST;
+            break;
+        }
+        status = pleat_arena_add_handle(allocator, arena, pleat_arena_end(arena), part, &handle);
+        left -= part;
+        count += status == PLEAT_OK;
+    }
+    if (status != PLEAT_OK) {
+        grow_undo(allocator, arena, count);
+        return status;
+    }
+    pleat_arena_count_split(allocator, arena);
+    *arena_out = arena;
+    *handle_count_out = count;
+    return PLEAT_OK;
+}
+
+/* ---- gives ---- */
+
+static void give_fence(pleat_allocator_t *allocator, pleat_block_t *home, pleat_stream_t stream)
+{
+    pleat_fence_t *fence = home->fence;
+    if (fence != NULL) {
+        home->fence = NULL;
+        pleat_fence_leave(allocator, home->arena, home->address - home->arena->address,
+                          home->bytes, stream, fence);
+    }
+}
+
+void pleat_pleated_give(pleat_allocator_t *allocator, pleat_block_t *block)
+{
+    if (block->view != NULL) {
+        for (pleat_block_t *part = pleat_view_next_part(block); part != NULL;
+             part = pleat_view_next_part(part)) {
+            give_fence(allocator, part, block->stream);
+        }
+        pleat_view_give(allocator, block);
+        return;
+    }
+    pleat_arena_t *arena = block->arena;
+    give_fence(allocator, block, block->stream);
+    pleat_arena_give(allocator, block);
+    pleat_arena_count_split(allocator, arena);
+}
+
+void pleat_pleated_give_slab(pleat_allocator_t *allocator, pleat_block_t *block)
+{
+    pleat_block_t *slab = block->slab;
+    PLEAT_ASSERT(!pleat_block_is_split(block));
+    PLEAT_ASSERT(slab->use == PLEAT_BLOCK_USE_SLAB);
+    pleat_stats_t *stats = &allocator->stats;
+    pleat_stat_decrease(&stats->reserved_bytes[PLEAT_STAT_SMALL_POOL], (int64_t)slab->bytes);
+    pleat_stat_increase(&stats->reserved_bytes[PLEAT_STAT_LARGE_POOL], (int64_t)slab->bytes);
+    block->use = PLEAT_BLOCK_USE_FREE;
+    pleat_block_store_give(&allocator->blocks, block);
+    pleat_pleated_give(allocator, slab);
+}
+
+/* ---- back to the device ---- */
+
+/* Is all work over that used the addresses of a view? */
+static pleat_status_t view_is_over(pleat_allocator_t *allocator, const pleat_view_t *view,
+                                   bool can_wait)
+{
+    pleat_status_t status = PLEAT_OK;
+    for (size_t i = 0; i < view->stream_count && status == PLEAT_OK; i++) {
+        status = pleat_fence_stream_is_over(allocator, view->streams[i], can_wait);
+    }
+    return status;
+}
+
+/* Unmap a view if nothing is live in it and its work is over. ERR_NOT_READY: it stays. */
+static pleat_status_t view_evict(pleat_allocator_t *allocator, pleat_view_t *view, bool can_wait)
+{
+    if (view->live_count > 0) {
+        return PLEAT_ERR_NOT_READY;
+    }
+    const pleat_status_t status = view_is_over(allocator, view, can_wait);
+    return status != PLEAT_OK ? status : pleat_view_destroy(allocator, view);
+}
+
+/* Give a wholly free handle back if no live view shows it and its work is over. */
+static pleat_status_t handle_release(pleat_allocator_t *allocator, pleat_handle_t *handle,
+                                     bool can_wait)
+{
+    for (const pleat_piece_t *piece = handle->pieces; piece != NULL; piece = piece->next_view) {
+        if (piece->view->live_count > 0) {
+            return PLEAT_ERR_NOT_READY;
+        }
+    }
+    pleat_status_t status = pleat_fence_handle_is_over(allocator, handle, can_wait);
+    while (handle->pieces != NULL && status == PLEAT_OK) {
+        status = view_evict(allocator, handle->pieces->view, can_wait);
+    }
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    pleat_arena_t *arena = handle->arena;
+    const uint64_t offset = handle->offset;
+    const uint64_t bytes = handle->bytes;
+    status = pleat_arena_remove_handle(allocator, handle);
+    if (status == PLEAT_OK) {
+        pleat_fence_cut(allocator, arena, offset, bytes);
+        pleat_arena_count_split(allocator, arena);
+    }
+    return status;
+}
+
+static pleat_status_t release_reserve(pleat_allocator_t *allocator)
+{
+    if (!pleat_block_store_reserve(&allocator->blocks, 8)) {
+        pleat_error_set("no host memory for blocks");
+        return PLEAT_ERR_OOM_HOST;
+    }
+    return pleat_fence_reserve_records(allocator, 1);
+}
+
+/* An arena without memory ends: its one block is unmapped. */
+static void arena_end(pleat_allocator_t *allocator, pleat_arena_t *arena)
+{
+    PLEAT_ASSERT(arena->first == arena->last);
+    PLEAT_ASSERT(arena->first->use == PLEAT_BLOCK_USE_UNMAPPED);
+    pleat_block_store_give(&allocator->blocks, arena->first);
+    pleat_arena_destroy(allocator, arena);
+}
+
+pleat_status_t pleat_pleated_release(pleat_allocator_t *allocator, uint64_t bytes, bool can_wait,
+                                     uint64_t *released_out)
+{
+    uint64_t released = 0;
+    pleat_arena_t *next = NULL;
+    for (pleat_arena_t *arena = allocator->arenas; arena != NULL && released < bytes;
+         arena = next) {
+        next = arena->next;
+        for (size_t i = arena->handle_count; i-- > 0 && released < bytes;) {
+            pleat_handle_t *handle = arena->handles[i];
+            if (!pleat_handle_is_whole(handle)) {
+                continue;
+            }
+            const uint64_t handle_bytes = handle->bytes;
+            pleat_status_t status = release_reserve(allocator);
+            if (status == PLEAT_OK) {
+                status = handle_release(allocator, handle, can_wait);
+            }
+            if (status != PLEAT_OK && status != PLEAT_ERR_NOT_READY) {
+                *released_out = released;
+                return status;
+            }
+            released += status == PLEAT_OK ? handle_bytes : 0;
+        }
+        if (arena->handle_count == 0) {
+            arena_end(allocator, arena);
+        }
+    }
+    *released_out = released;
+    return PLEAT_OK;
+}
+
+pleat_status_t pleat_pleated_evict_views(pleat_allocator_t *allocator, uint64_t count,
+                                         bool can_wait)
+{
+    uint64_t evicted = 0;
+    uint64_t tried_until = 0; /* views used before this were tried */
+    while (evicted < count) {
+        pleat_view_t *oldest = NULL;
+        for (pleat_view_t *view = allocator->views; view != NULL; view = view->next) {
+            if (view->live_count == 0 && view->last_used >= tried_until &&
+                (oldest == NULL || view->last_used < oldest->last_used)) {
+                oldest = view;
+            }
+        }
+        if (oldest == NULL) {
+            return PLEAT_OK;
+        }
+        tried_until = oldest->last_used + 1;
+        const uint64_t pieces = oldest->piece_count;
+        const pleat_status_t status = view_evict(allocator, oldest, can_wait);
+        if (status != PLEAT_OK && status != PLEAT_ERR_NOT_READY) {
+            return status;
+        }
+        evicted += status == PLEAT_OK ? pieces : 0;
+    }
+    return PLEAT_OK;
+}
+
+/* A handle that was not in use for longer than the option says, else NULL. */
+static pleat_handle_t *idle_handle(const pleat_allocator_t *allocator)
+{
+    const uint64_t idle_ns = allocator->options.pleated_idle_ms * UINT64_C(1000000);
+    for (const pleat_arena_t *arena = allocator->arenas; arena != NULL; arena = arena->next) {
+        for (size_t i = arena->handle_count; i-- > 0;) {
+            pleat_handle_t *handle = arena->handles[i];
+            if (pleat_handle_is_whole(handle) &&
+                allocator->now_ns - handle->idle_since_ns >= idle_ns) {
+                return handle;
+            }
+        }
+    }
+    return NULL;
+}
+
+void pleat_pleated_release_idle(pleat_allocator_t *allocator)
+{
+    if (allocator->options.pleated_idle_ms == 0 || allocator->now_ns < allocator->next_idle_ns) {
+        return;
+    }
+    for (unsigned i = 0; i < IDLE_HANDLES_A_CALL; i++) {
+        pleat_handle_t *handle = idle_handle(allocator);
+        if (handle == NULL) {
+            /* Nothing is due; look again after an eighth of the time. */
+            allocator->next_idle_ns =
+                allocator->now_ns + allocator->options.pleated_idle_ms * UINT64_C(125000);
+            return;
+        }
+        /* What is still in use by the device, or shown by a live view, is looked at again later;
+         * so is what the device refuses. */
+        if (release_reserve(allocator) != PLEAT_OK ||
+            handle_release(allocator, handle, false) != PLEAT_OK) {
+            handle->idle_since_ns = allocator->now_ns;
+        }
+    }
+}
+
+void pleat_pleated_discard(pleat_allocator_t *allocator)
+{
+    while (allocator->views != NULL) {
+        allocator->views->live_count = 0;
+        if (pleat_view_destroy(allocator, allocator->views) != PLEAT_OK) {
+            pleat_view_forget(allocator, allocator->views);
+        }
+    }
+    while (allocator->arenas != NULL) {
+        pleat_arena_destroy(allocator, allocator->arenas);
+    }
+    pleat_fence_fini(allocator);
+    pleat_stitch_plan_fini(&allocator->plan);
+}

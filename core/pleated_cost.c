@@ -1,0 +1,70 @@
+/*
+ * pleated_cost: weights and rules.
+ */
+#include "pleated_cost.h"
+
+#include "options.h"
+
+/* A request is served by at most this many new handles: each costs as much as 64 MiB or less. */
+#define HANDLES_PER_REQUEST 24u
+
+/* Weights of a stitch: one mapping costs 1, and so does a quarter of the request lost between live
+ * data, or half of it taken from whole handles. */
+#define WEIGHT_LOST 4.0
+#define WEIGHT_WHOLE 2.0
+
+/* Near the peak: one mapping is worth this many bytes of free ends. */
+#define TIGHT_MAP_BYTES (1.0 * (double)PLEAT_MIB)
+
+/* Near the peak: from nine tenths of it on, for requests of this size or more. */
+#define TIGHT_SHARE 0.9
+#define TIGHT_REQUEST_BYTES (16 * PLEAT_MIB)
+
+uint64_t pleat_cost_hold_bytes(const pleat_options_t *options, uint64_t peak_bytes)
+{
+    if (options->pleated_slack >= 1.0) {
+        return options->limit_bytes; /* hold as much as the device has */
+    }
+    const double slack = options->pleated_slack * (double)peak_bytes;
+    uint64_t bytes = 0;
+    if (!pleat_add_checked(peak_bytes, (uint64_t)slack, &bytes)) {
+        bytes = UINT64_MAX;
+    }
+    return bytes < options->limit_bytes ? bytes : options->limit_bytes;
+}
+
+uint64_t pleat_cost_handle_bytes(const pleat_options_t *options, uint64_t peak_bytes,
+                                 uint64_t bytes, uint64_t granularity_bytes)
+{
+    const double wanted = options->pleated_handle_fraction * (double)peak_bytes;
+    uint64_t handle_bytes = options->pleated_handle_min_bytes;
+    while (handle_bytes * 2 <= options->pleated_handle_max_bytes &&
+           (double)handle_bytes * 2 <= wanted) {
+        handle_bytes *= 2;
+    }
+    const uint64_t least = bytes / HANDLES_PER_REQUEST;
+    if (least > handle_bytes) {
+        handle_bytes = least;
+    }
+    return pleat_round_up(handle_bytes, granularity_bytes);
+}
+
+double pleat_cost_of_stitch(const pleat_cost_stitch_t *stitch)
+{
+    const double bytes = (double)stitch->bytes;
+    return (double)stitch->map_count + WEIGHT_LOST * (double)stitch->lost_bytes / bytes +
+           WEIGHT_WHOLE * (double)stitch->whole_bytes / bytes;
+}
+
+double pleat_cost_of_tight_stitch(const pleat_cost_stitch_t *stitch)
+{
+    return (double)stitch->map_count * TIGHT_MAP_BYTES + (double)stitch->lost_bytes -
+           (double)stitch->partial_bytes;
+}
+
+bool pleat_cost_is_tight(const pleat_options_t *options, uint64_t bytes, uint64_t live_bytes,
+                         uint64_t peak_bytes)
+{
+    (void)options;
+    return bytes >= TIGHT_REQUEST_BYTES && (double)live_bytes > TIGHT_SHARE * (double)peak_bytes;
+}

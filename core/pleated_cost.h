@@ -1,0 +1,57 @@
+/*
+ * pleated_cost: the cost model of pleated mode in one place: how much memory to hold, how large to
+ * make a handle, and what a placement is worth. Pure functions of sizes and options.
+ *
+ * Source: our own policy study (experiments/policy), on traces of real training loops.
+ */
+#ifndef PLEAT_PLEATED_COST_H
+#define PLEAT_PLEATED_COST_H
+
+#include <pleat/options.h>
+
+#include "../vmm/base.h"
+
+/*
+ * Most bytes to hold from the device without trying to reuse what is there: a little more than was
+ * ever in use at once, the request included, and never more than the limit.
+ */
+uint64_t pleat_cost_hold_bytes(const pleat_options_t *options, uint64_t peak_bytes);
+
+/* Bytes of the handles for @p grow_bytes of new memory for a request of @p bytes: a fixed share of
+ * the peak within the options' bounds, larger for a request that would need too many. */
+uint64_t pleat_cost_handle_bytes(const pleat_options_t *options, uint64_t peak_bytes,
+                                 uint64_t bytes, uint64_t granularity_bytes);
+
+/* Cost of taking @p bytes in place: the bytes of wholly free handles that it breaks beyond those
+ * that it needs. 0 is best. */
+static inline uint64_t pleat_cost_hit(uint64_t bytes, uint64_t whole_bytes)
+{
+    return whole_bytes > bytes ? whole_bytes - bytes : 0;
+}
+
+/* A second range over existing handles. */
+typedef struct pleat_cost_stitch {
+    uint64_t bytes;       /* of the request */
+    uint64_t map_count;   /* handles to map */
+    uint64_t lost_bytes;  /* left over between live data */
+    uint64_t whole_bytes; /* of wholly free handles used */
+    uint64_t partial_bytes; /* free ends and starts of handles in use, made useful */
+} pleat_cost_stitch_t;
+
+/* Cost of a stitch, to be compared with other stitches for the same request. */
+double pleat_cost_of_stitch(const pleat_cost_stitch_t *stitch);
+
+/* The same near the peak of live memory, where free ends must be used up before whole handles. */
+double pleat_cost_of_tight_stitch(const pleat_cost_stitch_t *stitch);
+
+/* Is live memory so near its peak that large requests should use up free ends first? */
+bool pleat_cost_is_tight(const pleat_options_t *options, uint64_t bytes, uint64_t live_bytes,
+                         uint64_t peak_bytes);
+
+/* How many more bytes of free ends a stitch must use up than a placement that needs no mapping. */
+#define PLEAT_COST_TIGHT_GAIN_BYTES (32 * PLEAT_MIB)
+
+/* Plain growth is preferred to a stitch with new memory when that saves less than this. */
+#define PLEAT_COST_EXCEED_FREE_BYTES (4 * PLEAT_MIB)
+
+#endif
