@@ -69,7 +69,8 @@ static int pleat_cli_final_stats_trace(const pleat_cli_replay_options_t *options
     if (exit_status == PLEAT_CLI_EXIT_GOOD) {
         *stats_out = (pleat_stats_t)PLEAT_STATS_INIT;
         pleat_read_stats(pleat_replay_allocator(job.replay), stats_out);
-        exit_status = metrics.num_ooms > 0 ? PLEAT_CLI_EXIT_NO : PLEAT_CLI_EXIT_GOOD;
+        exit_status =
+            metrics.num_ooms + job.refused_count > 0 ? PLEAT_CLI_EXIT_NO : PLEAT_CLI_EXIT_GOOD;
     }
     pleat_cli_replay_job_close(&job);
     return exit_status;
