@@ -218,6 +218,33 @@ Test(trace_check, performs_a_retry_that_waits_for_the_block_in_its_way, .timeout
     cr_expect(eq(u64, check.rules[PLEAT_TRACE_RULE_WAITING_FREE], 1));
 }
 
+Test(trace_check, reads_a_run_anew_when_the_engine_shows_that_it_was_read_wrongly, .timeout = 5)
+{
+    /* The free at 3400000 waits, and it is the flush that completes it: had it been complete, its
+     * block would have served the request. */
+    static const char *const text = "segment_alloc 2000000 41943040 0 0\n"
+                                    "alloc 2000000 41943040 0 0\n"
+                                    "free_requested 2000000 41943040 0 1\n"
+                                    "free_completed 2000000 41943040 0 1\n"
+                                    "alloc 2000000 20971520 0 1\n"
+                                    "alloc 3400000 20971520 0 1\n"
+                                    "segment_alloc 8000000 12582912 0 2\n"
+                                    "alloc 8000000 12582912 0 2\n"
+                                    "free_requested 8000000 12582912 0 3\n"
+                                    "free_completed 8000000 12582912 0 3\n"
+                                    "free_requested 3400000 20971520 0 4\n"
+                                    "free_completed 3400000 20971520 0 4\n"
+                                    "segment_free 8000000 12582912 0 4\n"
+                                    "segment_alloc a000000 14680064 0 5\n"
+                                    "alloc a000000 14680064 0 5\n";
+    const pleat_trace_check_t check = check_text(text, 65 * MIB);
+    cr_expect(eq(u64, check.difference_count, 0), "%s / %s", differences[0].expected,
+              differences[0].got);
+    cr_expect(eq(u64, check.reread_count, 1));
+    cr_expect(eq(u64, check.rules[PLEAT_TRACE_RULE_WAITING_FREE], 1));
+    cr_expect(eq(i64, check.stats.num_alloc_retries, 1));
+}
+
 Test(trace_check, uses_an_order_of_streams_that_fits, .timeout = 5)
 {
     expect_same("segment_alloc 200000 2097152 0 0\n"
@@ -422,8 +449,10 @@ Test(trace_check, accepts_what_the_engine_records_with_all_knobs, .timeout = 30)
     options.limit_bytes = 500 * MIB;
     options.garbage_collection_threshold = 0.6;
     expect_recording_accepted(&options, false);
+    expect_recording_accepted(&options, true);
     options.max_split_bytes = 24 * MIB;
     expect_recording_accepted(&options, false);
+    expect_recording_accepted(&options, true);
     options.roundup_power2_divisions[0] = 4;
     options.roundup_power2_divisions[3] = 4;
     expect_recording_accepted(&options, false);
@@ -471,6 +500,34 @@ Test(trace_check, fails_cleanly_without_host_memory, .timeout = 20)
         host_fault_after(0);
         cr_assert(status == PLEAT_OK || status == PLEAT_ERR_OOM_HOST);
         cr_expect(eq(u64, check.difference_count, 0));
+    }
+    pleat_program_destroy(program);
+    pleat_trace_destroy(trace);
+}
+
+Test(trace_check, fails_cleanly_without_host_memory_while_reading_anew, .timeout = 20)
+{
+    /* No reading explains the last address. */
+    pleat_trace_check_options_t options = PLEAT_TRACE_CHECK_OPTIONS_INIT;
+    options.allocator.limit_bytes = 25 * MIB;
+    pleat_trace_t *trace = trace_fixture_load("segment_alloc 4000000 12582912 0 0\n"
+                                              "alloc 4000000 12582912 0 0\n"
+                                              "free_requested 4000000 12582912 0 1\n"
+                                              "free_completed 4000000 12582912 0 1\n"
+                                              "segment_free 4000000 12582912 0 3\n"
+                                              "segment_alloc 8000000 16777216 0 3\n"
+                                              "alloc 8000200 16777216 0 3\n");
+    pleat_program_t *program = trace_fixture_program(trace, &options.allocator);
+    pleat_status_t status = PLEAT_ERR_OOM_HOST;
+    for (uint64_t nth = 1; status != PLEAT_OK; nth++) {
+        cr_assert(lt(u64, nth, 500));
+        pleat_trace_check_t check = {.differences = NULL};
+        host_fault_after(nth);
+        status = pleat_trace_check_run(trace, program, &options, &check);
+        host_fault_after(0);
+        cr_assert(status == PLEAT_OK || status == PLEAT_ERR_OOM_HOST);
+        cr_expect(status != PLEAT_OK || check.difference_count == 1);
+        cr_expect(eq(u64, check.reread_count, 0));
     }
     pleat_program_destroy(program);
     pleat_trace_destroy(trace);
