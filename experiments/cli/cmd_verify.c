@@ -249,7 +249,7 @@ static int pleat_cli_verify_file(const pleat_cli_verify_call_t *call, const char
     case PLEAT_INPUT_UNKNOWN:
     case PLEAT_INPUT_PICKLE:
     case PLEAT_INPUT_KIND_COUNT:
-        (void)!pleat_input_refuse(input, "a recorded session, a case or a trace");
+        pleat_input_refuse(input, "a recorded session, a case or a trace");
         exit_status = pleat_cli_verify_unreadable(result);
         break;
     }

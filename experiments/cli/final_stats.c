@@ -97,7 +97,7 @@ static int pleat_cli_final_stats_read(const pleat_cli_replay_options_t *options,
     case PLEAT_INPUT_UNKNOWN:
     case PLEAT_INPUT_PICKLE:
     case PLEAT_INPUT_KIND_COUNT:
-        (void)!pleat_input_refuse(input, "a trace, a recorded session or a case");
+        pleat_input_refuse(input, "a trace, a recorded session or a case");
         exit_status = pleat_cli_error("%s", pleat_last_error());
         break;
     }
