@@ -121,15 +121,15 @@ pleat_status_t pleat_alloc(pleat_allocator_t *allocator, uint64_t bytes, pleat_s
     return status;
 }
 
-/* The live block at exactly @p ptr; NULL and an error text if there is none. */
-static pleat_block_t *allocator_find(pleat_allocator_t *allocator, pleat_devptr_t ptr)
+/* Where the live block at exactly @p ptr hangs; NULL and an error text if there is none. */
+static pleat_block_t **allocator_find(pleat_allocator_t *allocator, pleat_devptr_t ptr)
 {
-    pleat_block_t *block = pleat_address_map_find(&allocator->live, ptr);
-    if (block == NULL) {
+    pleat_block_t **link = pleat_address_map_find_link(&allocator->live, ptr);
+    if (link == NULL) {
         pleat_error_set("invalid device pointer: 0x%llx; it is not the start of a live allocation",
                         (unsigned long long)ptr);
     }
-    return block;
+    return link;
 }
 
 pleat_status_t pleat_free(pleat_allocator_t *allocator, pleat_devptr_t ptr)
@@ -141,9 +141,9 @@ pleat_status_t pleat_free(pleat_allocator_t *allocator, pleat_devptr_t ptr)
         return PLEAT_OK;
     }
     allocator_lock(allocator);
-    pleat_block_t *block = allocator_find(allocator, ptr);
+    pleat_block_t **link = allocator_find(allocator, ptr);
     const pleat_status_t status =
-        block == NULL ? PLEAT_ERR_INVALID_POINTER : pleat_retire_block(allocator, block);
+        link == NULL ? PLEAT_ERR_INVALID_POINTER : pleat_retire_block(allocator, link);
     allocator_unlock(allocator);
     return status;
 }
@@ -158,12 +158,12 @@ pleat_status_t pleat_record_stream(pleat_allocator_t *allocator, pleat_devptr_t 
         return PLEAT_OK;
     }
     allocator_lock(allocator);
-    pleat_block_t *block = allocator_find(allocator, ptr);
+    pleat_block_t **link = allocator_find(allocator, ptr);
     pleat_status_t status = PLEAT_OK;
-    if (block == NULL) {
+    if (link == NULL) {
         status = PLEAT_ERR_INVALID_POINTER;
-    } else if (block->stream != stream) {
-        status = pleat_waiting_note(&allocator->waiting, block, stream);
+    } else if ((*link)->stream != stream) {
+        status = pleat_waiting_note(&allocator->waiting, *link, stream);
     }
     allocator_unlock(allocator);
     return status;

@@ -32,11 +32,12 @@ struct pleat_block {
     pleat_pool_t *pool;
     pleat_block_t *left; /* neighbours by address inside the segment, NULL at its ends */
     pleat_block_t *right;
-    pleat_wait_t *uses;      /* streams recorded while live, each with an event in reserve */
-    pleat_block_t *child[2]; /* free set: treap node; child[1] links unused objects */
-    uint32_t priority;       /* free set: treap heap order */
-    uint32_t event_count;    /* pending events while waiting */
-    uint64_t age_base;       /* the pool's search count when the block became free */
+    pleat_block_t *next_live; /* address map: next in the bucket, while live */
+    pleat_wait_t *uses;       /* streams recorded while live, each with an event in reserve */
+    pleat_block_t *child[2];  /* free set: treap node; child[1] links unused objects */
+    uint32_t priority;        /* free set: treap heap order */
+    uint32_t event_count;     /* pending events while waiting */
+    uint64_t age_base;        /* the pool's search count when the block became free */
     pleat_block_use_t use;
 };
 

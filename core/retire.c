@@ -46,8 +46,9 @@ static void retire_complete(void *context, pleat_block_t *block)
     pleat_stats_decrease(stats->requested_bytes, pool->kind, requested_bytes);
 }
 
-pleat_status_t pleat_retire_block(pleat_allocator_t *allocator, pleat_block_t *block)
+pleat_status_t pleat_retire_block(pleat_allocator_t *allocator, pleat_block_t **link)
 {
+    pleat_block_t *block = *link;
     PLEAT_ASSERT(block->use == PLEAT_BLOCK_USE_LIVE);
     if (block->uses != NULL) {
         const pleat_status_t status = pleat_waiting_begin(&allocator->waiting, block);
@@ -55,7 +56,7 @@ pleat_status_t pleat_retire_block(pleat_allocator_t *allocator, pleat_block_t *b
             return status;
         }
     }
-    pleat_address_map_remove(&allocator->live, block->address);
+    pleat_address_map_remove(&allocator->live, link);
     pleat_stats_t *stats = &allocator->stats;
     pleat_stats_decrease(stats->allocation, block->pool->kind, 1);
     pleat_stats_decrease(stats->allocated_bytes, block->pool->kind, block->bytes);

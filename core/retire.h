@@ -9,9 +9,10 @@
 
 #include "allocator.h"
 
-/* Free a live block. The device's error if an event cannot be recorded: nothing changed then. */
+/* Free the live block that hangs at @p link in the address map. The device's error if an event
+ * cannot be recorded: nothing changed then. */
 PLEAT_NODISCARD pleat_status_t pleat_retire_block(pleat_allocator_t *allocator,
-                                                  pleat_block_t *block);
+                                                  pleat_block_t **link);
 
 /* Complete the frees whose streams are done. The device's error if it cannot tell. */
 PLEAT_NODISCARD pleat_status_t pleat_retire_poll(pleat_allocator_t *allocator);

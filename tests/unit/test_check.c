@@ -49,6 +49,14 @@ static scene_t make_scene(void)
 /* A damaged allocator cannot be destroyed. It stays reachable from here, so that it is no leak. */
 static volatile scene_t damaged;
 
+/* Take a block out of the address map. */
+static void unmap(pleat_allocator_t *allocator, const pleat_block_t *block)
+{
+    pleat_block_t **link = pleat_address_map_find_link(&allocator->live, block->address);
+    cr_assert(ne(ptr, link, NULL));
+    pleat_address_map_remove(&allocator->live, link);
+}
+
 /* The check fails, and its words begin with @p text. */
 static void expect_found(const scene_t *scene, const char *text)
 {
@@ -190,7 +198,7 @@ Test(check, finds_a_broken_small_set, .timeout = 5)
 Test(check, finds_a_live_block_that_has_no_address, .timeout = 5)
 {
     scene_t scene = make_scene();
-    pleat_address_map_remove(&scene.f.allocator->live, scene.live->address);
+    unmap(scene.f.allocator, scene.live);
     expect_words(&scene, "A4: ", "its address does not lead to it");
 }
 
@@ -299,7 +307,7 @@ Test(check, finds_segments_that_overlap, .timeout = 5)
     /* Lay the large segment over the small one, everything else in order. */
     const pleat_devptr_t target = scene.live->address + 512;
     pleat_block_t *rest = scene.large->right;
-    pleat_address_map_remove(&allocator->live, scene.large->address);
+    unmap(allocator, scene.large);
     pleat_free_set_remove(&allocator->large_pool.free_blocks, rest);
     scene.large->address = target;
     rest->address = target + scene.large->bytes;
