@@ -95,7 +95,8 @@ PLEAT_NODISCARD pleat_status_t pleat_input_read(pleat_input_t *input, void *buff
  * dropped.
  *
  * @param[out] has_line_out  false at the end.
- * Errors as pleat_input_read, and PLEAT_ERR_OOM_HOST when a line outgrows host memory.
+ * Errors as pleat_input_read; PLEAT_ERR_FORMAT for a zero byte or a line beyond 16 MiB, and
+ * PLEAT_ERR_OOM_HOST when a line outgrows host memory.
  */
 PLEAT_NODISCARD pleat_status_t pleat_input_read_line(pleat_input_t *input,
                                                      pleat_input_line_t *line_out,

@@ -67,7 +67,8 @@ static pleat_status_t pleat_header_fraction(pleat_session_builder_t *builder, pl
         memcpy(digits, word.start, word.length);
         value = strtod(digits, &end);
     }
-    if (end != digits + word.length || !(value >= 0.0 && value <= 1.0)) {
+    if ((size_t)(end - digits) != word.length || word.length == 0 ||
+        !(value >= 0.0 && value <= 1.0)) {
         return pleat_scan_fail(scan, word.start,
                                "'%.*s' is no fraction: a number from 0 to 1 is "
                                "expected",

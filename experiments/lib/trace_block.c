@@ -38,7 +38,7 @@ void pleat_trace_block_clear(pleat_trace_block_t *block)
 bool pleat_bytes_reserve(pleat_bytes_t *bytes, size_t more)
 {
     const size_t capacity_min = 4096;
-    if (bytes->capacity - bytes->count >= more) {
+    if (bytes->data != NULL && bytes->capacity - bytes->count >= more) {
         return true;
     }
     size_t capacity = bytes->capacity < capacity_min ? capacity_min : bytes->capacity * 2;
