@@ -22,6 +22,7 @@ typedef struct pleat_request {
     uint64_t segment_bytes;   /* of a plain segment for it; what the limit is tested with */
     pleat_stream_t stream;
     pleat_pool_t *pool;
+    pleat_free_bins_t *bins; /* of the stream in the pool; NULL while nothing was reserved */
 } pleat_request_t;
 
 typedef struct pleat_backing_ops {

@@ -13,8 +13,12 @@ static pleat_block_t *classic_make_block(pleat_allocator_t *allocator,
     pleat_block_t *block = pleat_block_store_take(&allocator->blocks);
     block->address = address;
     block->bytes = request->segment_bytes;
+    block->requested_bytes = 0;
+    block->left = NULL;
+    block->right = NULL;
     block->stream = request->stream;
     block->pool = request->pool;
+    block->bins = request->bins;
     block->use = PLEAT_BLOCK_USE_FREE;
     return block;
 }

@@ -16,6 +16,7 @@
 typedef struct pleat_block pleat_block_t;
 typedef struct pleat_pool pleat_pool_t;
 typedef struct pleat_wait pleat_wait_t;
+typedef struct pleat_free_bins pleat_free_bins_t;
 
 typedef enum pleat_block_use {
     PLEAT_BLOCK_USE_UNUSED, /* object in reserve, no memory */
@@ -30,12 +31,14 @@ struct pleat_block {
     uint64_t requested_bytes; /* of the last user; stale while free */
     pleat_stream_t stream;    /* fixed for the life of the segment */
     pleat_pool_t *pool;
-    pleat_block_t *left; /* neighbours by address inside the segment, NULL at its ends */
+    pleat_free_bins_t *bins; /* free set: those of its stream in its pool, fixed likewise */
+    pleat_block_t *left;     /* neighbours by address inside the segment, NULL at its ends */
     pleat_block_t *right;
     pleat_block_t *next_live; /* address map: next in the bucket, while live */
     pleat_wait_t *uses;       /* streams recorded while live, each with an event in reserve */
     pleat_block_t *child[2];  /* free set: treap node; child[1] links unused objects */
     uint32_t priority;        /* free set: treap heap order */
+    uint32_t bin;             /* free set: where it lies */
     uint32_t event_count;     /* pending events while waiting */
     uint64_t age_base;        /* the pool's search count when the block became free */
     pleat_block_use_t use;
@@ -55,15 +58,44 @@ typedef struct pleat_block_store {
     size_t used_count;
 } pleat_block_store_t;
 
+/* Add slabs until @p count objects are unused. False: no host memory; what was added stays. */
+PLEAT_NODISCARD bool pleat_block_store_grow(pleat_block_store_t *store, size_t count);
+
 /* Make sure that @p count objects can be taken without failing. False: no host memory, nothing
  * changed. Amortised constant. */
-PLEAT_NODISCARD bool pleat_block_store_reserve(pleat_block_store_t *store, size_t count);
+PLEAT_NODISCARD static inline bool pleat_block_store_reserve(pleat_block_store_t *store,
+                                                             size_t count)
+{
+    return store->unused_count >= count || pleat_block_store_grow(store, count);
+}
 
-/* Take an object, all fields 0; one must be in reserve. */
-pleat_block_t *pleat_block_store_take(pleat_block_store_t *store);
+/* Take an object; one must be in reserve. It is in no set, has no uses and no events; the rest is
+ * for the taker to set. */
+static inline pleat_block_t *pleat_block_store_take(pleat_block_store_t *store)
+{
+    pleat_block_t *block = store->unused;
+    PLEAT_ASSERT(block != NULL);
+    PLEAT_ASSERT(block->use == PLEAT_BLOCK_USE_UNUSED);
+    store->unused = block->child[1];
+    store->unused_count--;
+    store->used_count++;
+    block->child[1] = NULL;
+    return block;
+}
 
 /* Give an object back; it must be in no set and have no uses. */
-void pleat_block_store_give(pleat_block_store_t *store, pleat_block_t *block);
+static inline void pleat_block_store_give(pleat_block_store_t *store, pleat_block_t *block)
+{
+    PLEAT_ASSERT(block->use != PLEAT_BLOCK_USE_UNUSED);
+    PLEAT_ASSERT(block->uses == NULL);
+    PLEAT_ASSERT(block->event_count == 0);
+    PLEAT_ASSERT(block->child[0] == NULL);
+    block->use = PLEAT_BLOCK_USE_UNUSED;
+    block->child[1] = store->unused;
+    store->unused = block;
+    store->unused_count++;
+    store->used_count--;
+}
 
 /* Free the slabs; blocks must not be used any more. */
 void pleat_block_store_fini(pleat_block_store_t *store);
@@ -79,7 +111,26 @@ static inline bool pleat_block_is_split(const pleat_block_t *block)
  * left neighbour. @p block keeps the high end, and with it its stale requested size: that is what
  * PyTorch's snapshots show. Neither may be in a free set. Constant.
  */
-void pleat_block_split(pleat_block_t *block, uint64_t low_bytes, pleat_block_t *low);
+static inline void pleat_block_split(pleat_block_t *block, uint64_t low_bytes, pleat_block_t *low)
+{
+    PLEAT_ASSERT(low_bytes > 0);
+    PLEAT_ASSERT(low_bytes < block->bytes);
+    PLEAT_ASSERT(low_bytes % 512 == 0);
+    low->address = block->address;
+    low->bytes = low_bytes;
+    low->requested_bytes = 0;
+    low->stream = block->stream;
+    low->pool = block->pool;
+    low->bins = block->bins;
+    low->left = block->left;
+    low->right = block;
+    if (low->left != NULL) {
+        low->left->right = low;
+    }
+    block->left = low;
+    block->address += low_bytes;
+    block->bytes -= low_bytes;
+}
 
 /*
  * Let @p block absorb its neighbour @p other and give the object back; @p other must be in no free

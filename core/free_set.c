@@ -168,6 +168,22 @@ static unsigned bins_previous(const pleat_free_bins_t *bins, unsigned bin)
     return word * 64 + pleat_log2_floor(bins->words[word]);
 }
 
+pleat_block_t *pleat_free_bins_find(const pleat_free_bins_t *bins, uint64_t bytes)
+{
+    const unsigned bin = free_set_bin(bytes);
+    pleat_block_t *found = NULL;
+    for (pleat_block_t *node = bins->roots[bin]; node != NULL;) {
+        const bool is_below = node->bytes < bytes;
+        found = is_below ? found : node;
+        node = node->child[is_below];
+    }
+    if (found != NULL) {
+        return found;
+    }
+    const unsigned next = bins_next(bins, bin + 1);
+    return next < PLEAT_FREE_SET_BINS ? treap_end(bins->roots[next], 0) : NULL;
+}
+
 static pleat_block_t *bins_lower_bound(const pleat_free_bins_t *bins, uint64_t bytes,
                                        pleat_devptr_t address)
 {
@@ -206,14 +222,51 @@ static pleat_block_t *bins_last(const pleat_free_bins_t *bins)
     return treap_end(bins->roots[word * 64 + pleat_log2_floor(bins->words[word])], 1);
 }
 
+/* ---- blocks ---- */
+
+void pleat_free_set_insert(pleat_block_t *block)
+{
+    pleat_free_bins_t *bins = block->bins;
+    PLEAT_ASSERT(bins->stream == block->stream);
+    PLEAT_ASSERT(block->use == PLEAT_BLOCK_USE_FREE);
+    PLEAT_ASSERT(block->child[0] == NULL);
+    PLEAT_ASSERT(block->child[1] == NULL);
+    const unsigned bin = free_set_bin(block->bytes);
+    pleat_block_t **root = &bins->roots[bin];
+    block->bin = bin;
+    block->priority = block_priority(block);
+    bins->block_count++;
+    if (*root != NULL) {
+        treap_insert(root, block);
+        return;
+    }
+    *root = block;
+    bins->words[bin / 64] |= UINT64_C(1) << (bin % 64);
+    bins->summary |= UINT64_C(1) << (bin / 64);
+}
+
+void pleat_free_set_remove(pleat_block_t *block)
+{
+    pleat_free_bins_t *bins = block->bins;
+    const unsigned bin = block->bin;
+    pleat_block_t **root = &bins->roots[bin];
+    bins->block_count--;
+    if (*root != block || block->child[0] != NULL || block->child[1] != NULL) {
+        treap_remove(root, block);
+        return;
+    }
+    *root = NULL;
+    bins->words[bin / 64] &= ~(UINT64_C(1) << (bin % 64));
+    if (bins->words[bin / 64] == 0) {
+        bins->summary &= ~(UINT64_C(1) << (bin / 64));
+    }
+}
+
 /* ---- streams ---- */
 
 /* Index of the first stream that is not below @p stream. */
-static size_t free_set_stream_index(pleat_free_set_t *set, pleat_stream_t stream)
+static size_t free_set_stream_index(const pleat_free_set_t *set, pleat_stream_t stream)
 {
-    if (set->last_index < set->stream_count && set->streams[set->last_index]->stream == stream) {
-        return set->last_index;
-    }
     size_t low = 0;
     size_t high = set->stream_count;
     while (low < high) {
@@ -227,13 +280,13 @@ static size_t free_set_stream_index(pleat_free_set_t *set, pleat_stream_t stream
     return low;
 }
 
-static pleat_free_bins_t *free_set_bins(pleat_free_set_t *set, pleat_stream_t stream)
+/* The bins of a stream, NULL if it was never seen. */
+static pleat_free_bins_t *free_set_bins(const pleat_free_set_t *set, pleat_stream_t stream)
 {
     const size_t index = free_set_stream_index(set, stream);
     if (index == set->stream_count || set->streams[index]->stream != stream) {
         return NULL;
     }
-    set->last_index = index;
     return set->streams[index];
 }
 
@@ -253,60 +306,35 @@ static bool free_set_grow(pleat_free_set_t *set)
     return true;
 }
 
-bool pleat_free_set_reserve(pleat_free_set_t *set, pleat_stream_t stream)
+pleat_free_bins_t *pleat_free_set_add_stream(pleat_free_set_t *set, pleat_stream_t stream)
 {
     const size_t index = free_set_stream_index(set, stream);
     if (index < set->stream_count && set->streams[index]->stream == stream) {
-        return true;
+        set->last_reserved = set->streams[index];
+        return set->last_reserved;
     }
     pleat_free_bins_t *bins = calloc(1, sizeof(*bins));
     if (bins == NULL) {
-        return false;
+        return NULL;
     }
     if (!free_set_grow(set)) {
         free(bins);
-        return false;
+        return NULL;
     }
     bins->stream = stream;
     memmove((void *)&set->streams[index + 1], (void *)&set->streams[index],
             (set->stream_count - index) * sizeof(*set->streams));
     set->streams[index] = bins;
     set->stream_count++;
-    return true;
+    set->last_reserved = bins;
+    return bins;
 }
 
-void pleat_free_set_insert(pleat_free_set_t *set, pleat_block_t *block)
-{
-    pleat_free_bins_t *bins = free_set_bins(set, block->stream);
-    PLEAT_ASSERT(bins != NULL);
-    PLEAT_ASSERT(block->use == PLEAT_BLOCK_USE_FREE);
-    const unsigned bin = free_set_bin(block->bytes);
-    block->priority = block_priority(block);
-    treap_insert(&bins->roots[bin], block);
-    bins->words[bin / 64] |= UINT64_C(1) << (bin % 64);
-    bins->summary |= UINT64_C(1) << (bin / 64);
-    bins->block_count++;
-}
-
-void pleat_free_set_remove(pleat_free_set_t *set, pleat_block_t *block)
-{
-    pleat_free_bins_t *bins = free_set_bins(set, block->stream);
-    PLEAT_ASSERT(bins != NULL);
-    const unsigned bin = free_set_bin(block->bytes);
-    treap_remove(&bins->roots[bin], block);
-    if (bins->roots[bin] == NULL) {
-        bins->words[bin / 64] &= ~(UINT64_C(1) << (bin % 64));
-        if (bins->words[bin / 64] == 0) {
-            bins->summary &= ~(UINT64_C(1) << (bin / 64));
-        }
-    }
-    bins->block_count--;
-}
-
-pleat_block_t *pleat_free_set_find(pleat_free_set_t *set, pleat_stream_t stream, uint64_t bytes)
+pleat_block_t *pleat_free_set_find(const pleat_free_set_t *set, pleat_stream_t stream,
+                                   uint64_t bytes)
 {
     const pleat_free_bins_t *bins = free_set_bins(set, stream);
-    return bins == NULL ? NULL : bins_lower_bound(bins, bytes, 0);
+    return bins == NULL ? NULL : pleat_free_bins_find(bins, bytes);
 }
 
 static pleat_block_t *free_set_first_from(const pleat_free_set_t *set, size_t index)
@@ -331,12 +359,12 @@ static pleat_block_t *free_set_last_before(const pleat_free_set_t *set, size_t i
     return NULL;
 }
 
-pleat_block_t *pleat_free_set_first(pleat_free_set_t *set)
+pleat_block_t *pleat_free_set_first(const pleat_free_set_t *set)
 {
     return free_set_first_from(set, 0);
 }
 
-pleat_block_t *pleat_free_set_next(pleat_free_set_t *set, const pleat_block_t *block)
+pleat_block_t *pleat_free_set_next(const pleat_free_set_t *set, const pleat_block_t *block)
 {
     const size_t index = free_set_stream_index(set, block->stream);
     PLEAT_ASSERT(index < set->stream_count);
@@ -344,7 +372,7 @@ pleat_block_t *pleat_free_set_next(pleat_free_set_t *set, const pleat_block_t *b
     return found != NULL ? found : free_set_first_from(set, index + 1);
 }
 
-pleat_block_t *pleat_free_set_previous(pleat_free_set_t *set, const pleat_block_t *block)
+pleat_block_t *pleat_free_set_previous(const pleat_free_set_t *set, const pleat_block_t *block)
 {
     const size_t index = free_set_stream_index(set, block->stream);
     PLEAT_ASSERT(index < set->stream_count);
@@ -352,7 +380,8 @@ pleat_block_t *pleat_free_set_previous(pleat_free_set_t *set, const pleat_block_
     return found != NULL ? found : free_set_last_before(set, index);
 }
 
-pleat_block_t *pleat_free_set_before(pleat_free_set_t *set, pleat_stream_t stream, uint64_t bytes)
+pleat_block_t *pleat_free_set_before(const pleat_free_set_t *set, pleat_stream_t stream,
+                                     uint64_t bytes)
 {
     const size_t index = free_set_stream_index(set, stream);
     if (index < set->stream_count && set->streams[index]->stream == stream) {
@@ -364,7 +393,7 @@ pleat_block_t *pleat_free_set_before(pleat_free_set_t *set, pleat_stream_t strea
     return free_set_last_before(set, index);
 }
 
-bool pleat_free_set_contains(pleat_free_set_t *set, const pleat_block_t *block)
+bool pleat_free_set_contains(const pleat_free_set_t *set, const pleat_block_t *block)
 {
     const pleat_free_bins_t *bins = free_set_bins(set, block->stream);
     return bins != NULL && treap_lower_bound(bins->roots[free_set_bin(block->bytes)], block->bytes,
@@ -385,10 +414,8 @@ size_t pleat_free_set_count(const pleat_free_set_t *set)
 /* Blocks below @p node, or SIZE_MAX after a violation. */
 static size_t treap_check(const pleat_block_t *node, const pleat_free_bins_t *bins, unsigned bin)
 {
-    if (node == NULL) {
-        return 0;
-    }
-    if (node->stream != bins->stream || free_set_bin(node->bytes) != bin) {
+    if (node->stream != bins->stream || node->bins != bins || node->bin != bin ||
+        free_set_bin(node->bytes) != bin) {
         pleat_error_set("F2: block 0x%llx of %llu bytes lies in bin %u of stream %llu",
                         (unsigned long long)node->address, (unsigned long long)node->bytes, bin,
                         (unsigned long long)bins->stream);
@@ -424,6 +451,9 @@ static bool bins_check(const pleat_free_bins_t *bins)
             pleat_error_set("F1: bit of bin %u of stream %llu is wrong", bin,
                             (unsigned long long)bins->stream);
             return false;
+        }
+        if (!has_bit) {
+            continue;
         }
         const size_t below = treap_check(bins->roots[bin], bins, bin);
         if (below == SIZE_MAX) {

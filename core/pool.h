@@ -29,10 +29,23 @@ static inline int32_t pleat_pool_age(const pleat_pool_t *pool, const pleat_block
 }
 
 /* Put a free block into the set; its age starts again. */
-void pleat_pool_give(pleat_pool_t *pool, pleat_block_t *block);
+static inline void pleat_pool_give(pleat_pool_t *pool, pleat_block_t *block)
+{
+    PLEAT_ASSERT(block->pool == pool);
+    PLEAT_ASSERT(block->event_count == 0);
+    block->use = PLEAT_BLOCK_USE_FREE;
+    block->age_base = pool->search_count;
+    pleat_free_set_insert(block);
+}
 
 /* Take a block of the set out of it. */
-void pleat_pool_take(pleat_pool_t *pool, pleat_block_t *block);
+static inline void pleat_pool_take(pleat_pool_t *pool, pleat_block_t *block)
+{
+    PLEAT_ASSERT(block->pool == pool);
+    PLEAT_ASSERT(block->use == PLEAT_BLOCK_USE_FREE);
+    (void)pool;
+    pleat_free_set_remove(block);
+}
 
 /*
  * May @p block, the best fit, serve @p bytes? With a split limit, a block of that size or more

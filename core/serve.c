@@ -22,7 +22,9 @@ pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t reque
 pleat_block_t *pleat_serve_find(const pleat_request_t *request, const pleat_options_t *options)
 {
     pleat_block_t *block =
-        pleat_free_set_find(&request->pool->free_blocks, request->stream, request->bytes);
+        request->bins != NULL
+            ? pleat_free_bins_find(request->bins, request->bytes)
+            : pleat_free_set_find(&request->pool->free_blocks, request->stream, request->bytes);
     if (block == NULL || !pleat_pool_may_serve(options, block, request->bytes)) {
         return NULL;
     }
@@ -30,12 +32,12 @@ pleat_block_t *pleat_serve_find(const pleat_request_t *request, const pleat_opti
 }
 
 /* Whatever the request may need of host memory, before anything changes. */
-static pleat_status_t serve_reserve(pleat_allocator_t *allocator, const pleat_request_t *request)
+static pleat_status_t serve_reserve(pleat_allocator_t *allocator, pleat_request_t *request)
 {
     const size_t block_count = allocator->backing->grow_block_count + 1; /* one to split off */
-    if (!pleat_block_store_reserve(&allocator->blocks, block_count) ||
-        !pleat_address_map_reserve(&allocator->live) ||
-        !pleat_free_set_reserve(&request->pool->free_blocks, request->stream)) {
+    request->bins = pleat_free_set_reserve(&request->pool->free_blocks, request->stream);
+    if (request->bins == NULL || !pleat_block_store_reserve(&allocator->blocks, block_count) ||
+        !pleat_address_map_reserve(&allocator->live)) {
         pleat_error_set("no host memory for the record of an allocation of %llu bytes",
                         (unsigned long long)request->requested_bytes);
         return PLEAT_ERR_OOM_HOST;
@@ -183,7 +185,7 @@ static void serve_hand_out(pleat_allocator_t *allocator, const pleat_request_t *
 pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_bytes,
                            pleat_stream_t stream, pleat_devptr_t *ptr_out)
 {
-    const pleat_request_t request = pleat_serve_request(allocator, requested_bytes, stream);
+    pleat_request_t request = pleat_serve_request(allocator, requested_bytes, stream);
     pleat_status_t status = serve_reserve(allocator, &request);
     if (status == PLEAT_OK) {
         status = pleat_retire_poll(allocator);

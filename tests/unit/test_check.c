@@ -159,7 +159,7 @@ Test(check, finds_neighbours_that_should_be_one, .timeout = 5)
 Test(check, finds_a_free_block_outside_its_set, .timeout = 5)
 {
     scene_t scene = make_scene();
-    pleat_free_set_remove(&scene.f.allocator->small_pool.free_blocks, scene.free);
+    pleat_free_set_remove(scene.free);
     expect_words(&scene, "A3: ", "not in the set of its pool");
 }
 
@@ -167,7 +167,8 @@ Test(check, finds_a_block_that_is_in_a_set_and_not_free, .timeout = 5)
 {
     scene_t scene = make_scene();
     pleat_block_t stray = {.address = 512, .bytes = 512, .use = PLEAT_BLOCK_USE_FREE};
-    pleat_free_set_insert(&scene.f.allocator->small_pool.free_blocks, &stray);
+    stray.bins = scene.free->bins;
+    pleat_free_set_insert(&stray);
     expect_found(&scene, "A3: free blocks of the small pool is reported as 3 and counts 2");
 }
 
@@ -175,7 +176,8 @@ Test(check, finds_a_stray_block_in_the_large_set, .timeout = 5)
 {
     scene_t scene = make_scene();
     pleat_block_t stray = {.address = 512, .bytes = 512, .use = PLEAT_BLOCK_USE_FREE};
-    pleat_free_set_insert(&scene.f.allocator->large_pool.free_blocks, &stray);
+    stray.bins = scene.large->bins;
+    pleat_free_set_insert(&stray);
     expect_found(&scene, "A3: free blocks of the large pool is reported as 2 and counts 1");
 }
 
@@ -308,10 +310,10 @@ Test(check, finds_segments_that_overlap, .timeout = 5)
     const pleat_devptr_t target = scene.live->address + 512;
     pleat_block_t *rest = scene.large->right;
     unmap(allocator, scene.large);
-    pleat_free_set_remove(&allocator->large_pool.free_blocks, rest);
+    pleat_free_set_remove(rest);
     scene.large->address = target;
     rest->address = target + scene.large->bytes;
-    pleat_free_set_insert(&allocator->large_pool.free_blocks, rest);
+    pleat_free_set_insert(rest);
     pleat_address_map_insert(&allocator->live, scene.large);
     expect_found(&scene, "A7: the segments at ");
 }

@@ -11,7 +11,7 @@
 static pleat_pool_t make_pool(pleat_stat_kind_t kind)
 {
     pleat_pool_t pool = {.kind = kind};
-    cr_assert(pleat_free_set_reserve(&pool.free_blocks, 0));
+    cr_assert(ne(ptr, pleat_free_set_reserve(&pool.free_blocks, 0), NULL));
     return pool;
 }
 
@@ -20,6 +20,7 @@ Test(pool, gives_and_takes, .timeout = 5)
     pleat_pool_t pool = make_pool(PLEAT_STAT_SMALL_POOL);
     pleat_block_t block = {
         .address = 512, .bytes = 512, .pool = &pool, .use = PLEAT_BLOCK_USE_LIVE};
+    block.bins = pleat_free_set_reserve(&pool.free_blocks, 0);
     pleat_pool_give(&pool, &block);
     cr_expect(eq(int, (int)block.use, (int)PLEAT_BLOCK_USE_FREE));
     cr_expect(eq(ptr, pleat_free_set_find(&pool.free_blocks, 0, 512), &block));
@@ -33,6 +34,7 @@ Test(pool, age_counts_searches_since_the_last_give, .timeout = 5)
 {
     pleat_pool_t pool = make_pool(PLEAT_STAT_LARGE_POOL);
     pleat_block_t block = {.address = 512, .bytes = 512, .pool = &pool};
+    block.bins = pleat_free_set_reserve(&pool.free_blocks, 0);
     pool.search_count = 10;
     pleat_pool_give(&pool, &block);
     cr_expect(eq(i32, pleat_pool_age(&pool, &block), 0));
