@@ -10,20 +10,6 @@
 #include "retire.h"
 #include "serve.h"
 
-static void allocator_lock(pleat_allocator_t *allocator)
-{
-    const int error = pthread_mutex_lock(&allocator->lock);
-    PLEAT_ASSERT(error == 0);
-    (void)error;
-}
-
-static void allocator_unlock(pleat_allocator_t *allocator)
-{
-    const int error = pthread_mutex_unlock(&allocator->lock);
-    PLEAT_ASSERT(error == 0);
-    (void)error;
-}
-
 /* Complain about a missing argument of a public call. */
 static pleat_status_t allocator_refuse_null(const char *function, const char *argument)
 {
@@ -45,8 +31,7 @@ pleat_status_t pleat_allocator_create(const pleat_options_t *options, pleat_vmm_
         return status;
     }
     pleat_allocator_t *allocator = calloc(1, sizeof(*allocator));
-    if (allocator == NULL || pthread_mutex_init(&allocator->lock, NULL) != 0) {
-        free(allocator);
+    if (allocator == NULL) {
         pleat_error_set("no host memory for an allocator");
         return PLEAT_ERR_OOM_HOST;
     }
@@ -94,7 +79,6 @@ void pleat_allocator_destroy(pleat_allocator_t *allocator)
     pleat_pool_fini(&allocator->small_pool);
     pleat_address_map_fini(&allocator->live);
     pleat_block_store_fini(&allocator->blocks);
-    (void)pthread_mutex_destroy(&allocator->lock);
     free(allocator);
 }
 
@@ -115,9 +99,9 @@ pleat_status_t pleat_alloc(pleat_allocator_t *allocator, uint64_t bytes, pleat_s
                         (unsigned long long)bytes);
         return PLEAT_ERR_TOO_LARGE;
     }
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     const pleat_status_t status = pleat_serve(allocator, bytes, stream, ptr_out);
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     return status;
 }
 
@@ -140,11 +124,11 @@ pleat_status_t pleat_free(pleat_allocator_t *allocator, pleat_devptr_t ptr)
     if (ptr == 0) {
         return PLEAT_OK;
     }
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     pleat_block_t **link = allocator_find(allocator, ptr);
     const pleat_status_t status =
         link == NULL ? PLEAT_ERR_INVALID_POINTER : pleat_retire_block(allocator, link);
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     return status;
 }
 
@@ -157,7 +141,7 @@ pleat_status_t pleat_record_stream(pleat_allocator_t *allocator, pleat_devptr_t 
     if (ptr == 0) {
         return PLEAT_OK;
     }
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     pleat_block_t **link = allocator_find(allocator, ptr);
     pleat_status_t status = PLEAT_OK;
     if (link == NULL) {
@@ -165,7 +149,7 @@ pleat_status_t pleat_record_stream(pleat_allocator_t *allocator, pleat_devptr_t 
     } else if ((*link)->stream != stream) {
         status = pleat_waiting_note(&allocator->waiting, *link, stream);
     }
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     return status;
 }
 
@@ -174,9 +158,9 @@ pleat_status_t pleat_empty_cache(pleat_allocator_t *allocator)
     if (allocator == NULL) {
         return allocator_refuse_null(__func__, "allocator");
     }
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     const pleat_status_t status = pleat_reclaim_all(allocator);
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     return status;
 }
 
@@ -187,26 +171,26 @@ pleat_status_t pleat_set_options(pleat_allocator_t *allocator, const pleat_optio
     if (allocator == NULL || options == NULL) {
         return allocator_refuse_null(__func__, allocator == NULL ? "allocator" : "options");
     }
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     const pleat_status_t status = pleat_options_read(options, &allocator->options);
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     return status;
 }
 
 void pleat_read_options(pleat_allocator_t *allocator, pleat_options_t *options_out)
 {
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     pleat_options_write(&allocator->options, options_out);
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
 }
 
 void pleat_read_stats(pleat_allocator_t *allocator, pleat_stats_t *stats_out)
 {
     const size_t size = stats_out->size;
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     memcpy(stats_out, &allocator->stats,
            size < sizeof(allocator->stats) ? size : sizeof(allocator->stats));
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     stats_out->size = size;
 }
 
@@ -217,25 +201,25 @@ const pleat_stats_t *pleat_allocator_stats(const pleat_allocator_t *allocator)
 
 void pleat_reset_peak_stats(pleat_allocator_t *allocator)
 {
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     pleat_stats_reset_peak(&allocator->stats);
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
 }
 
 void pleat_reset_accumulated_stats(pleat_allocator_t *allocator)
 {
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     pleat_stats_reset_accumulated(&allocator->stats);
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
 }
 
 void pleat_read_last_oom(pleat_allocator_t *allocator, pleat_oom_info_t *info_out)
 {
     const size_t size = info_out->size;
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     memcpy(info_out, &allocator->last_oom,
            size < sizeof(allocator->last_oom) ? size : sizeof(allocator->last_oom));
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     info_out->size = size;
 }
 
@@ -243,10 +227,10 @@ void pleat_read_last_oom(pleat_allocator_t *allocator, pleat_oom_info_t *info_ou
 
 void pleat_set_observer(pleat_allocator_t *allocator, pleat_observer_fn_t observer, void *context)
 {
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     allocator->observer = observer;
     allocator->observer_context = context;
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
 }
 
 const char *pleat_action_name(pleat_action_t action)
@@ -262,16 +246,16 @@ const char *pleat_action_name(pleat_action_t action)
 pleat_status_t pleat_allocator_set_stream_order(pleat_allocator_t *allocator,
                                                 const pleat_stream_t *streams, size_t count)
 {
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     const pleat_status_t status = pleat_waiting_set_order(&allocator->waiting, streams, count);
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     return status;
 }
 
 void pleat_allocator_visit_waiting(pleat_allocator_t *allocator, pleat_waiting_visit_fn_t visit,
                                    void *context)
 {
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     for (size_t i = 0; i < allocator->waiting.queue_count; i++) {
         const pleat_wait_queue_t *queue = allocator->waiting.queues[i];
         for (const pleat_wait_t *wait = queue->first; wait != NULL; wait = wait->next) {
@@ -279,7 +263,7 @@ void pleat_allocator_visit_waiting(pleat_allocator_t *allocator, pleat_waiting_v
             visit(context, queue->stream, wait->block->address, is_ready);
         }
     }
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
 }
 
 bool pleat_allocator_can_hit(pleat_allocator_t *allocator, uint64_t bytes, pleat_stream_t stream)
@@ -287,9 +271,9 @@ bool pleat_allocator_can_hit(pleat_allocator_t *allocator, uint64_t bytes, pleat
     if (bytes == 0 || bytes >= PLEAT_REQUEST_END_BYTES) {
         return bytes == 0;
     }
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     const pleat_request_t request = pleat_serve_request(allocator, bytes, stream);
     const bool can_hit = pleat_serve_find(&request, &allocator->options) != NULL;
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     return can_hit;
 }

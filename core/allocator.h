@@ -9,10 +9,9 @@
 
 #include <pleat/allocator.h>
 
-#include <pthread.h>
-
 #include "address_map.h"
 #include "backing.h"
+#include "lock.h"
 #include "options.h"
 #include "pool.h"
 #include "size_class.h"
@@ -20,7 +19,7 @@
 #include "waiting.h"
 
 struct pleat_allocator {
-    pthread_mutex_t lock; /* guards everything below */
+    pleat_lock_t lock; /* guards everything below */
     pleat_vmm_t *vmm;
     const pleat_backing_ops_t *backing;
     pleat_options_t options;

@@ -293,8 +293,8 @@ pleat_status_t pleat_allocator_check(pleat_allocator_t *allocator)
         pleat_error_set("%s: allocator is NULL", __func__);
         return PLEAT_ERR_INVALID;
     }
-    (void)pthread_mutex_lock(&allocator->lock);
+    pleat_lock_acquire(&allocator->lock);
     const pleat_status_t status = check_all(allocator);
-    (void)pthread_mutex_unlock(&allocator->lock);
+    pleat_lock_release(&allocator->lock);
     return status;
 }

@@ -109,9 +109,9 @@ pleat_status_t pleat_snapshot_take(pleat_allocator_t *allocator, pleat_snapshot_
                         allocator == NULL ? "allocator" : "snapshot_out");
         return PLEAT_ERR_INVALID;
     }
-    (void)pthread_mutex_lock(&allocator->lock);
+    pleat_lock_acquire(&allocator->lock);
     pleat_snapshot_t *snapshot = snapshot_build(allocator);
-    (void)pthread_mutex_unlock(&allocator->lock);
+    pleat_lock_release(&allocator->lock);
     if (snapshot == NULL) {
         pleat_error_set("no host memory for a snapshot");
         return PLEAT_ERR_OOM_HOST;
