@@ -9,7 +9,7 @@
  *   A6  A block waits exactly if it counts pending events, as many as stand in the queues.
  *   A7  Segments do not overlap.
  *   A8  After destruction the device reports nothing left; the tests of the device's usage see it.
- *   F1-F3 of the free sets: see free_set.h.
+ *   F1-F4 of the free sets: see free_set.h.
  */
 #include "allocator.h"
 

@@ -1,5 +1,5 @@
 /*
- * free_set: exact best fit over bins of small treaps.
+ * free_set: exact best fit over bins of small treaps, and the block inserted last beside them.
  */
 #include "free_set.h"
 
@@ -168,7 +168,8 @@ static unsigned bins_previous(const pleat_free_bins_t *bins, unsigned bin)
     return word * 64 + pleat_log2_floor(bins->words[word]);
 }
 
-pleat_block_t *pleat_free_bins_find(const pleat_free_bins_t *bins, uint64_t bytes)
+/* First block in the bins that has at least @p bytes. */
+static pleat_block_t *bins_find(const pleat_free_bins_t *bins, uint64_t bytes)
 {
     const unsigned bin = free_set_bin(bytes);
     pleat_block_t *found = NULL;
@@ -182,6 +183,16 @@ pleat_block_t *pleat_free_bins_find(const pleat_free_bins_t *bins, uint64_t byte
     }
     const unsigned next = bins_next(bins, bin + 1);
     return next < PLEAT_FREE_SET_BINS ? treap_end(bins->roots[next], 0) : NULL;
+}
+
+pleat_block_t *pleat_free_bins_find(const pleat_free_bins_t *bins, uint64_t bytes)
+{
+    pleat_block_t *found = bins->summary == 0 ? NULL : bins_find(bins, bytes);
+    pleat_block_t *recent = bins->set->recent;
+    if (recent == NULL || recent->bins != bins || recent->bytes < bytes) {
+        return found;
+    }
+    return found == NULL || block_precedes(recent, found->bytes, found->address) ? recent : found;
 }
 
 static pleat_block_t *bins_lower_bound(const pleat_free_bins_t *bins, uint64_t bytes,
@@ -224,11 +235,9 @@ static pleat_block_t *bins_last(const pleat_free_bins_t *bins)
 
 /* ---- blocks ---- */
 
-void pleat_free_set_insert(pleat_block_t *block)
+void pleat_free_bins_put(pleat_block_t *block)
 {
     pleat_free_bins_t *bins = block->bins;
-    PLEAT_ASSERT(bins->stream == block->stream);
-    PLEAT_ASSERT(block->use == PLEAT_BLOCK_USE_FREE);
     PLEAT_ASSERT(block->child[0] == NULL);
     PLEAT_ASSERT(block->child[1] == NULL);
     const unsigned bin = free_set_bin(block->bytes);
@@ -245,7 +254,7 @@ void pleat_free_set_insert(pleat_block_t *block)
     bins->summary |= UINT64_C(1) << (bin / 64);
 }
 
-void pleat_free_set_remove(pleat_block_t *block)
+void pleat_free_bins_cut(pleat_block_t *block)
 {
     pleat_free_bins_t *bins = block->bins;
     const unsigned bin = block->bin;
@@ -259,6 +268,16 @@ void pleat_free_set_remove(pleat_block_t *block)
     bins->words[bin / 64] &= ~(UINT64_C(1) << (bin % 64));
     if (bins->words[bin / 64] == 0) {
         bins->summary &= ~(UINT64_C(1) << (bin / 64));
+    }
+}
+
+/* Bring all blocks into their bins (F4). */
+static void free_set_settle(pleat_free_set_t *set)
+{
+    pleat_block_t *recent = set->recent;
+    if (recent != NULL) {
+        set->recent = NULL;
+        pleat_free_bins_put(recent);
     }
 }
 
@@ -322,6 +341,7 @@ pleat_free_bins_t *pleat_free_set_add_stream(pleat_free_set_t *set, pleat_stream
         return NULL;
     }
     bins->stream = stream;
+    bins->set = set;
     memmove((void *)&set->streams[index + 1], (void *)&set->streams[index],
             (set->stream_count - index) * sizeof(*set->streams));
     set->streams[index] = bins;
@@ -359,30 +379,33 @@ static pleat_block_t *free_set_last_before(const pleat_free_set_t *set, size_t i
     return NULL;
 }
 
-pleat_block_t *pleat_free_set_first(const pleat_free_set_t *set)
+pleat_block_t *pleat_free_set_first(pleat_free_set_t *set)
 {
+    free_set_settle(set);
     return free_set_first_from(set, 0);
 }
 
-pleat_block_t *pleat_free_set_next(const pleat_free_set_t *set, const pleat_block_t *block)
+pleat_block_t *pleat_free_set_next(pleat_free_set_t *set, const pleat_block_t *block)
 {
+    free_set_settle(set);
     const size_t index = free_set_stream_index(set, block->stream);
     PLEAT_ASSERT(index < set->stream_count);
     pleat_block_t *found = bins_lower_bound(set->streams[index], block->bytes, block->address + 1);
     return found != NULL ? found : free_set_first_from(set, index + 1);
 }
 
-pleat_block_t *pleat_free_set_previous(const pleat_free_set_t *set, const pleat_block_t *block)
+pleat_block_t *pleat_free_set_previous(pleat_free_set_t *set, const pleat_block_t *block)
 {
+    free_set_settle(set);
     const size_t index = free_set_stream_index(set, block->stream);
     PLEAT_ASSERT(index < set->stream_count);
     pleat_block_t *found = bins_before(set->streams[index], block->bytes, block->address);
     return found != NULL ? found : free_set_last_before(set, index);
 }
 
-pleat_block_t *pleat_free_set_before(const pleat_free_set_t *set, pleat_stream_t stream,
-                                     uint64_t bytes)
+pleat_block_t *pleat_free_set_before(pleat_free_set_t *set, pleat_stream_t stream, uint64_t bytes)
 {
+    free_set_settle(set);
     const size_t index = free_set_stream_index(set, stream);
     if (index < set->stream_count && set->streams[index]->stream == stream) {
         pleat_block_t *found = bins_before(set->streams[index], bytes, 0);
@@ -395,6 +418,9 @@ pleat_block_t *pleat_free_set_before(const pleat_free_set_t *set, pleat_stream_t
 
 bool pleat_free_set_contains(const pleat_free_set_t *set, const pleat_block_t *block)
 {
+    if (block == set->recent) {
+        return true;
+    }
     const pleat_free_bins_t *bins = free_set_bins(set, block->stream);
     return bins != NULL && treap_lower_bound(bins->roots[free_set_bin(block->bytes)], block->bytes,
                                              block->address) == block;
@@ -402,7 +428,7 @@ bool pleat_free_set_contains(const pleat_free_set_t *set, const pleat_block_t *b
 
 size_t pleat_free_set_count(const pleat_free_set_t *set)
 {
-    size_t count = 0;
+    size_t count = set->recent != NULL ? 1 : 0;
     for (size_t i = 0; i < set->stream_count; i++) {
         count += set->streams[i]->block_count;
     }
@@ -476,6 +502,26 @@ static bool bins_check(const pleat_free_bins_t *bins)
     return true;
 }
 
+/* F4: the block inserted last belongs here and lies in no bin. */
+static bool free_set_check_recent(const pleat_free_set_t *set)
+{
+    const pleat_block_t *recent = set->recent;
+    if (recent == NULL) {
+        return true;
+    }
+    const pleat_free_bins_t *bins = free_set_bins(set, recent->stream);
+    if (bins == NULL || recent->bins != bins || recent->child[0] != NULL ||
+        recent->child[1] != NULL ||
+        treap_lower_bound(bins->roots[free_set_bin(recent->bytes)], recent->bytes,
+                          recent->address) == recent) {
+        pleat_error_set("F4: block 0x%llx of %llu bytes was inserted last and is not outside its "
+                        "bins",
+                        (unsigned long long)recent->address, (unsigned long long)recent->bytes);
+        return false;
+    }
+    return true;
+}
+
 bool pleat_free_set_check(const pleat_free_set_t *set)
 {
     for (size_t i = 0; i < set->stream_count; i++) {
@@ -483,7 +529,7 @@ bool pleat_free_set_check(const pleat_free_set_t *set)
             return false;
         }
     }
-    return true;
+    return free_set_check_recent(set);
 }
 
 void pleat_free_set_fini(pleat_free_set_t *set)

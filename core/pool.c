@@ -1,19 +1,7 @@
 /*
- * pool: the oversize rules.
+ * pool: its end; everything else is inline.
  */
 #include "pool.h"
-
-#include "options.h"
-
-bool pleat_pool_may_serve(const pleat_options_t *options, const pleat_block_t *block,
-                          uint64_t bytes)
-{
-    if (bytes < options->max_split_bytes) {
-        return block->bytes < options->max_split_bytes;
-    }
-    /* The sum wraps as PyTorch's does. */
-    return block->bytes < bytes + pleat_options_rounding_bytes(options);
-}
 
 void pleat_pool_fini(pleat_pool_t *pool)
 {

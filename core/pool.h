@@ -6,10 +6,10 @@
 #ifndef PLEAT_POOL_H
 #define PLEAT_POOL_H
 
-#include <pleat/options.h>
 #include <pleat/stats.h>
 
 #include "free_set.h"
+#include "options.h"
 
 struct pleat_pool {
     pleat_free_set_t free_blocks;
@@ -52,8 +52,15 @@ static inline void pleat_pool_take(pleat_pool_t *pool, pleat_block_t *block)
  * serves only requests of that size or more, and only those that it hardly exceeds. Only the best
  * fit is ever asked: PyTorch does not look at the next one.
  */
-bool pleat_pool_may_serve(const pleat_options_t *options, const pleat_block_t *block,
-                          uint64_t bytes);
+static inline bool pleat_pool_may_serve(const pleat_options_t *options, const pleat_block_t *block,
+                                        uint64_t bytes)
+{
+    if (bytes < options->max_split_bytes) {
+        return block->bytes < options->max_split_bytes;
+    }
+    /* The sum wraps as PyTorch's does. */
+    return block->bytes < bytes + pleat_options_rounding_bytes(options);
+}
 
 void pleat_pool_fini(pleat_pool_t *pool);
 

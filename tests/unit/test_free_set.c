@@ -221,6 +221,39 @@ Test(free_set, changes_nothing_without_host_memory, .timeout = 5)
     pleat_free_set_fini(&set);
 }
 
+/* The block inserted last is outside the bins; every look-up must see it all the same. */
+Test(free_set, the_recent_block_is_found_like_any_other, .timeout = 5)
+{
+    pleat_block_t blocks[3] = {{0}};
+    pleat_free_set_t set = {0};
+    for (size_t i = 0; i < 3; i++) {
+        blocks[i] = (pleat_block_t){.address = 512 * (3 - i),
+                                    .bytes = 4096,
+                                    .bins = reserve(&set, 0),
+                                    .use = PLEAT_BLOCK_USE_FREE};
+    }
+    pleat_free_set_insert(&blocks[0]);
+    cr_expect(eq(ptr, set.recent, &blocks[0]));
+    cr_expect(eq(sz, pleat_free_set_count(&set), 1));
+    cr_expect(pleat_free_set_contains(&set, &blocks[0]));
+    cr_expect(eq(ptr, pleat_free_set_find(&set, 0, 4096), &blocks[0]));
+    cr_expect(eq(ptr, pleat_free_set_find(&set, 0, 4608), NULL));
+    pleat_free_set_insert(&blocks[1]); /* the lower address comes first */
+    cr_expect(eq(ptr, pleat_free_set_find(&set, 0, 512), &blocks[1]));
+    cr_expect(eq(sz, pleat_free_set_count(&set), 2));
+    pleat_free_set_remove(&blocks[1]);
+    cr_expect(eq(ptr, set.recent, NULL));
+    cr_expect(eq(ptr, pleat_free_set_find(&set, 0, 512), &blocks[0]));
+    blocks[2].address = 512 * 4; /* the higher address comes second */
+    pleat_free_set_insert(&blocks[2]);
+    cr_expect(eq(ptr, pleat_free_set_find(&set, 0, 512), &blocks[0]));
+    cr_expect(pleat_free_set_check(&set), "%s", pleat_last_error());
+    pleat_free_set_remove(&blocks[0]);
+    cr_expect(eq(ptr, pleat_free_set_first(&set), &blocks[2]));
+    cr_expect(eq(ptr, set.recent, NULL));
+    pleat_free_set_fini(&set);
+}
+
 /* ---- the check finds what is wrong ---- */
 
 typedef struct planted {
@@ -240,6 +273,8 @@ static void planted_init(planted_t *planted)
         planted->blocks[i].use = PLEAT_BLOCK_USE_FREE;
         pleat_free_set_insert(&planted->blocks[i]);
     }
+    cr_assert(ne(ptr, pleat_free_set_first(&planted->set), NULL), "brings all into their bins");
+    cr_assert(eq(ptr, planted->set.recent, NULL));
     cr_assert(pleat_free_set_check(&planted->set));
 }
 
@@ -297,6 +332,24 @@ Test(free_set, check_finds_a_block_that_thinks_it_lies_elsewhere, .timeout = 5)
     planted_init(&planted);
     planted.blocks[2].bin++;
     expect_found(&planted, "F2");
+}
+
+Test(free_set, check_finds_a_recent_block_that_lies_in_a_bin, .timeout = 5)
+{
+    planted_t planted;
+    planted_init(&planted);
+    planted.set.recent = &planted.blocks[2];
+    expect_found(&planted, "F4");
+}
+
+Test(free_set, check_finds_a_recent_block_of_another_set, .timeout = 5)
+{
+    pleat_free_bins_t other = {.stream = 0};
+    pleat_block_t block = {.address = 512, .bytes = 512, .bins = &other};
+    planted_t planted;
+    planted_init(&planted);
+    planted.set.recent = &block;
+    expect_found(&planted, "F4");
 }
 
 Test(free_set, check_finds_a_broken_order, .timeout = 5)

@@ -8,16 +8,16 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
-static pleat_pool_t make_pool(pleat_stat_kind_t kind)
+static void init_pool(pleat_pool_t *pool, pleat_stat_kind_t kind)
 {
-    pleat_pool_t pool = {.kind = kind};
-    cr_assert(ne(ptr, pleat_free_set_reserve(&pool.free_blocks, 0), NULL));
-    return pool;
+    *pool = (pleat_pool_t){.kind = kind};
+    cr_assert(ne(ptr, pleat_free_set_reserve(&pool->free_blocks, 0), NULL));
 }
 
 Test(pool, gives_and_takes, .timeout = 5)
 {
-    pleat_pool_t pool = make_pool(PLEAT_STAT_SMALL_POOL);
+    pleat_pool_t pool;
+    init_pool(&pool, PLEAT_STAT_SMALL_POOL);
     pleat_block_t block = {
         .address = 512, .bytes = 512, .pool = &pool, .use = PLEAT_BLOCK_USE_LIVE};
     block.bins = pleat_free_set_reserve(&pool.free_blocks, 0);
@@ -32,7 +32,8 @@ Test(pool, gives_and_takes, .timeout = 5)
 
 Test(pool, age_counts_searches_since_the_last_give, .timeout = 5)
 {
-    pleat_pool_t pool = make_pool(PLEAT_STAT_LARGE_POOL);
+    pleat_pool_t pool;
+    init_pool(&pool, PLEAT_STAT_LARGE_POOL);
     pleat_block_t block = {.address = 512, .bytes = 512, .pool = &pool};
     block.bins = pleat_free_set_reserve(&pool.free_blocks, 0);
     pool.search_count = 10;
@@ -91,8 +92,10 @@ Test(pool, oversize_rules_at_their_borders, .timeout = 5)
 #if PLEAT_CHECKS >= PLEAT_CHECKS_FAST
 Test(pool, refuses_a_block_of_another_pool, .signal = SIGABRT, .timeout = 5)
 {
-    pleat_pool_t pool = make_pool(PLEAT_STAT_SMALL_POOL);
-    pleat_pool_t other = make_pool(PLEAT_STAT_SMALL_POOL);
+    pleat_pool_t pool;
+    init_pool(&pool, PLEAT_STAT_SMALL_POOL);
+    pleat_pool_t other;
+    init_pool(&other, PLEAT_STAT_SMALL_POOL);
     pleat_block_t block = {.address = 512, .bytes = 512, .pool = &other};
     pleat_pool_give(&pool, &block);
 }
