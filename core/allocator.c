@@ -179,6 +179,9 @@ pleat_status_t pleat_set_options(pleat_allocator_t *allocator, const pleat_optio
 
 void pleat_read_options(pleat_allocator_t *allocator, pleat_options_t *options_out)
 {
+    if (allocator == NULL || options_out == NULL) {
+        return;
+    }
     pleat_lock_acquire(&allocator->lock);
     pleat_options_write(&allocator->options, options_out);
     pleat_lock_release(&allocator->lock);
@@ -186,6 +189,9 @@ void pleat_read_options(pleat_allocator_t *allocator, pleat_options_t *options_o
 
 void pleat_read_stats(pleat_allocator_t *allocator, pleat_stats_t *stats_out)
 {
+    if (allocator == NULL || stats_out == NULL) {
+        return;
+    }
     const size_t size = stats_out->size;
     pleat_lock_acquire(&allocator->lock);
     memcpy(stats_out, &allocator->stats,
@@ -201,6 +207,9 @@ const pleat_stats_t *pleat_allocator_stats(const pleat_allocator_t *allocator)
 
 void pleat_reset_peak_stats(pleat_allocator_t *allocator)
 {
+    if (allocator == NULL) {
+        return;
+    }
     pleat_lock_acquire(&allocator->lock);
     pleat_stats_reset_peak(&allocator->stats);
     pleat_lock_release(&allocator->lock);
@@ -208,6 +217,9 @@ void pleat_reset_peak_stats(pleat_allocator_t *allocator)
 
 void pleat_reset_accumulated_stats(pleat_allocator_t *allocator)
 {
+    if (allocator == NULL) {
+        return;
+    }
     pleat_lock_acquire(&allocator->lock);
     pleat_stats_reset_accumulated(&allocator->stats);
     pleat_lock_release(&allocator->lock);
@@ -215,6 +227,9 @@ void pleat_reset_accumulated_stats(pleat_allocator_t *allocator)
 
 void pleat_read_last_oom(pleat_allocator_t *allocator, pleat_oom_info_t *info_out)
 {
+    if (allocator == NULL || info_out == NULL) {
+        return;
+    }
     const size_t size = info_out->size;
     pleat_lock_acquire(&allocator->lock);
     memcpy(info_out, &allocator->last_oom,
@@ -227,6 +242,9 @@ void pleat_read_last_oom(pleat_allocator_t *allocator, pleat_oom_info_t *info_ou
 
 void pleat_set_observer(pleat_allocator_t *allocator, pleat_observer_fn_t observer, void *context)
 {
+    if (allocator == NULL) {
+        return;
+    }
     pleat_lock_acquire(&allocator->lock);
     allocator->observer = observer;
     allocator->observer_context = context;

@@ -121,15 +121,15 @@ Test(check, finds_a_gap, .timeout = 5)
 Test(check, finds_a_left_neighbour_that_does_not_link_back, .timeout = 5)
 {
     scene_t scene = make_scene();
-    scene.waiting->left = scene.live;
-    expect_words(&scene, "A1: ", "neighbour does not link back");
+    scene.live->left = scene.large;
+    expect_words(&scene, "A1: ", "its left neighbour does not link back");
 }
 
 Test(check, finds_a_right_neighbour_that_does_not_link_back, .timeout = 5)
 {
     scene_t scene = make_scene();
     scene.free->left = NULL;
-    expect_words(&scene, "A1: ", "neighbour does not link back");
+    expect_words(&scene, "A1: ", "its right neighbour does not link back");
 }
 
 Test(check, finds_a_neighbour_of_another_stream, .timeout = 5)
