@@ -105,9 +105,6 @@ static bool strict_read_pair(pleat_strict_reader_t *reader, strict_list_t *list)
 /* What may follow a pair: the closing bracket, or a comma and another pair. */
 static bool strict_read_list_comma(pleat_strict_reader_t *reader)
 {
-    if (!pleat_strict_check_stray(reader)) {
-        return false;
-    }
     const size_t column = pleat_strict_column(reader);
     if (reader->text[reader->position] != ',') {
         return pleat_strict_fail(reader, column,

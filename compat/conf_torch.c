@@ -140,9 +140,6 @@ static bool torch_fail_number(torch_reader_t *reader, const char *function, bool
 
 static bool torch_whole(torch_reader_t *reader, size_t index, uint64_t *number_out)
 {
-    if (!torch_check(reader, index)) {
-        return false;
-    }
     const char *token = torch_token(reader, index);
     char *end = NULL;
     errno = 0;

@@ -10,20 +10,6 @@
 #include "retire.h"
 #include "serve.h"
 
-static void allocator_lock(pleat_allocator_t *allocator)
-{
-    const int error = pthread_mutex_lock(&allocator->lock);
-    PLEAT_ASSERT(error == 0);
-    (void)error;
-}
-
-static void allocator_unlock(pleat_allocator_t *allocator)
-{
-    const int error = pthread_mutex_unlock(&allocator->lock);
-    PLEAT_ASSERT(error == 0);
-    (void)error;
-}
-
 /* Complain about a missing argument of a public call. */
 static pleat_status_t allocator_refuse_null(const char *function, const char *argument)
 {
@@ -59,8 +45,7 @@ pleat_status_t pleat_allocator_create(const pleat_options_t *options, pleat_vmm_
         return status;
     }
     pleat_allocator_t *allocator = calloc(1, sizeof(*allocator));
-    if (allocator == NULL || pthread_mutex_init(&allocator->lock, NULL) != 0) {
-        free(allocator);
+    if (allocator == NULL) {
         pleat_error_set("no host memory for an allocator");
         return PLEAT_ERR_OOM_HOST;
     }
@@ -73,6 +58,13 @@ pleat_status_t pleat_allocator_create(const pleat_options_t *options, pleat_vmm_
     allocator->small_pool.kind = PLEAT_STAT_SMALL_POOL;
     allocator->last_oom.size = sizeof(allocator->last_oom);
     pleat_waiting_init(&allocator->waiting, vmm);
+    if (pleat_vmm_has_mapping(vmm)) {
+        status = pleat_vmm_granularity(vmm, &allocator->granularity_bytes);
+        if (status != PLEAT_OK) {
+            free(allocator);
+            return status;
+        }
+    }
     *allocator_out = allocator;
     return PLEAT_OK;
 }
@@ -91,7 +83,6 @@ void pleat_allocator_destroy(pleat_allocator_t *allocator)
     pleat_pool_fini(&allocator->small_pool);
     pleat_address_map_fini(&allocator->live);
     pleat_block_store_fini(&allocator->blocks);
-    (void)pthread_mutex_destroy(&allocator->lock);
     free(allocator);
 }
 
@@ -112,21 +103,21 @@ pleat_status_t pleat_alloc(pleat_allocator_t *allocator, uint64_t bytes, pleat_s
                         (unsigned long long)bytes);
         return PLEAT_ERR_TOO_LARGE;
     }
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     const pleat_status_t status = pleat_serve(allocator, bytes, stream, ptr_out);
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     return status;
 }
 
-/* The live block at exactly @p ptr; NULL and an error text if there is none. */
-static pleat_block_t *allocator_find(pleat_allocator_t *allocator, pleat_devptr_t ptr)
+/* Where the live block at exactly @p ptr hangs; NULL and an error text if there is none. */
+static pleat_block_t **allocator_find(pleat_allocator_t *allocator, pleat_devptr_t ptr)
 {
-    pleat_block_t *block = pleat_address_map_find(&allocator->live, ptr);
-    if (block == NULL) {
+    pleat_block_t **link = pleat_address_map_find_link(&allocator->live, ptr);
+    if (link == NULL) {
         pleat_error_set("invalid device pointer: 0x%llx; it is not the start of a live allocation",
                         (unsigned long long)ptr);
     }
-    return block;
+    return link;
 }
 
 pleat_status_t pleat_free(pleat_allocator_t *allocator, pleat_devptr_t ptr)
@@ -137,11 +128,11 @@ pleat_status_t pleat_free(pleat_allocator_t *allocator, pleat_devptr_t ptr)
     if (ptr == 0) {
         return PLEAT_OK;
     }
-    allocator_lock(allocator);
-    pleat_block_t *block = allocator_find(allocator, ptr);
+    pleat_lock_acquire(&allocator->lock);
+    pleat_block_t **link = allocator_find(allocator, ptr);
     const pleat_status_t status =
-        block == NULL ? PLEAT_ERR_INVALID_POINTER : pleat_retire_block(allocator, block);
-    allocator_unlock(allocator);
+        link == NULL ? PLEAT_ERR_INVALID_POINTER : pleat_retire_block(allocator, link);
+    pleat_lock_release(&allocator->lock);
     return status;
 }
 
@@ -154,15 +145,15 @@ pleat_status_t pleat_record_stream(pleat_allocator_t *allocator, pleat_devptr_t 
     if (ptr == 0) {
         return PLEAT_OK;
     }
-    allocator_lock(allocator);
-    pleat_block_t *block = allocator_find(allocator, ptr);
+    pleat_lock_acquire(&allocator->lock);
+    pleat_block_t **link = allocator_find(allocator, ptr);
     pleat_status_t status = PLEAT_OK;
-    if (block == NULL) {
+    if (link == NULL) {
         status = PLEAT_ERR_INVALID_POINTER;
-    } else if (block->stream != stream) {
-        status = pleat_waiting_note(&allocator->waiting, block, stream);
+    } else if ((*link)->stream != stream) {
+        status = pleat_waiting_note(&allocator->waiting, *link, stream);
     }
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     return status;
 }
 
@@ -171,9 +162,9 @@ pleat_status_t pleat_empty_cache(pleat_allocator_t *allocator)
     if (allocator == NULL) {
         return allocator_refuse_null(__func__, "allocator");
     }
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     const pleat_status_t status = pleat_reclaim_all(allocator);
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     return status;
 }
 
@@ -184,7 +175,7 @@ pleat_status_t pleat_set_options(pleat_allocator_t *allocator, const pleat_optio
     if (allocator == NULL || options == NULL) {
         return allocator_refuse_null(__func__, allocator == NULL ? "allocator" : "options");
     }
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     pleat_options_t checked = PLEAT_OPTIONS_INIT;
     pleat_status_t status = pleat_options_read(options, &checked);
     if (status == PLEAT_OK) {
@@ -194,24 +185,30 @@ pleat_status_t pleat_set_options(pleat_allocator_t *allocator, const pleat_optio
         allocator->options = checked;
         allocator->backing = pleat_backing_of(checked.mode);
     }
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     return status;
 }
 
 void pleat_read_options(pleat_allocator_t *allocator, pleat_options_t *options_out)
 {
-    allocator_lock(allocator);
+    if (allocator == NULL || options_out == NULL) {
+        return;
+    }
+    pleat_lock_acquire(&allocator->lock);
     pleat_options_write(&allocator->options, options_out);
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
 }
 
 void pleat_read_stats(pleat_allocator_t *allocator, pleat_stats_t *stats_out)
 {
+    if (allocator == NULL || stats_out == NULL) {
+        return;
+    }
     const size_t size = stats_out->size;
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     memcpy(stats_out, &allocator->stats,
            size < sizeof(allocator->stats) ? size : sizeof(allocator->stats));
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     stats_out->size = size;
 }
 
@@ -222,25 +219,34 @@ const pleat_stats_t *pleat_allocator_stats(const pleat_allocator_t *allocator)
 
 void pleat_reset_peak_stats(pleat_allocator_t *allocator)
 {
-    allocator_lock(allocator);
+    if (allocator == NULL) {
+        return;
+    }
+    pleat_lock_acquire(&allocator->lock);
     pleat_stats_reset_peak(&allocator->stats);
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
 }
 
 void pleat_reset_accumulated_stats(pleat_allocator_t *allocator)
 {
-    allocator_lock(allocator);
+    if (allocator == NULL) {
+        return;
+    }
+    pleat_lock_acquire(&allocator->lock);
     pleat_stats_reset_accumulated(&allocator->stats);
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
 }
 
 void pleat_read_last_oom(pleat_allocator_t *allocator, pleat_oom_info_t *info_out)
 {
+    if (allocator == NULL || info_out == NULL) {
+        return;
+    }
     const size_t size = info_out->size;
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     memcpy(info_out, &allocator->last_oom,
            size < sizeof(allocator->last_oom) ? size : sizeof(allocator->last_oom));
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     info_out->size = size;
 }
 
@@ -248,10 +254,13 @@ void pleat_read_last_oom(pleat_allocator_t *allocator, pleat_oom_info_t *info_ou
 
 void pleat_set_observer(pleat_allocator_t *allocator, pleat_observer_fn_t observer, void *context)
 {
-    allocator_lock(allocator);
+    if (allocator == NULL) {
+        return;
+    }
+    pleat_lock_acquire(&allocator->lock);
     allocator->observer = observer;
     allocator->observer_context = context;
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
 }
 
 const char *pleat_action_name(pleat_action_t action)
@@ -267,16 +276,16 @@ const char *pleat_action_name(pleat_action_t action)
 pleat_status_t pleat_allocator_set_stream_order(pleat_allocator_t *allocator,
                                                 const pleat_stream_t *streams, size_t count)
 {
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     const pleat_status_t status = pleat_waiting_set_order(&allocator->waiting, streams, count);
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     return status;
 }
 
 void pleat_allocator_visit_waiting(pleat_allocator_t *allocator, pleat_waiting_visit_fn_t visit,
                                    void *context)
 {
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     for (size_t i = 0; i < allocator->waiting.queue_count; i++) {
         const pleat_wait_queue_t *queue = allocator->waiting.queues[i];
         for (const pleat_wait_t *wait = queue->first; wait != NULL; wait = wait->next) {
@@ -284,7 +293,7 @@ void pleat_allocator_visit_waiting(pleat_allocator_t *allocator, pleat_waiting_v
             visit(context, queue->stream, wait->block->address, is_ready);
         }
     }
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
 }
 
 bool pleat_allocator_can_hit(pleat_allocator_t *allocator, uint64_t bytes, pleat_stream_t stream)
@@ -292,9 +301,9 @@ bool pleat_allocator_can_hit(pleat_allocator_t *allocator, uint64_t bytes, pleat
     if (bytes == 0 || bytes >= PLEAT_REQUEST_END_BYTES) {
         return bytes == 0;
     }
-    allocator_lock(allocator);
+    pleat_lock_acquire(&allocator->lock);
     const pleat_request_t request = pleat_serve_request(allocator, bytes, stream);
     const bool can_hit = pleat_serve_find(allocator, &request) != NULL;
-    allocator_unlock(allocator);
+    pleat_lock_release(&allocator->lock);
     return can_hit;
 }

@@ -9,18 +9,18 @@
 
 #include <pleat/allocator.h>
 
-#include <pthread.h>
-
 #include "address_map.h"
 #include "backing.h"
+#include "lock.h"
 #include "options.h"
+#include "pleated_place.h"
 #include "pool.h"
 #include "size_class.h"
 #include "stats.h"
 #include "waiting.h"
 
 struct pleat_allocator {
-    pthread_mutex_t lock; /* guards everything below */
+    pleat_lock_t lock; /* guards everything below */
     pleat_vmm_t *vmm;
     const pleat_backing_ops_t *backing;
     pleat_options_t options;
@@ -28,7 +28,19 @@ struct pleat_allocator {
     uint64_t held_bytes; /* obtained from the device; what the limit is tested with */
     pleat_pool_t large_pool;
     pleat_pool_t small_pool;
-    pleat_range_t *ranges; /* all address ranges */
+    pleat_range_t *ranges; /* all of torch_expandable */
+    pleat_arena_t *arenas; /* all of pleated mode, in the order of their making; so its views */
+    pleat_view_t *views;
+    pleat_stitch_plan_t plan;
+    pleat_fence_t *spare_fences;  /* each with an event */
+    pleat_fence_t *spare_records; /* without */
+    size_t spare_record_count;
+    uint64_t view_mappings;
+    uint64_t granularity_bytes; /* of the device; 0 without virtual memory */
+    uint64_t live_peak_bytes;   /* most bytes in use at once, in pleated mode */
+    uint64_t request_count;     /* in pleated mode */
+    uint64_t now_ns;            /* at the last request, in pleated mode */
+    uint64_t next_idle_ns;      /* when to look for idle handles again */
     pleat_block_store_t blocks;
     pleat_address_map_t live;
     pleat_waiting_t waiting;

@@ -39,7 +39,9 @@ pleat_status_t pleat_arena_create(pleat_allocator_t *allocator, pleat_stream_t s
         return status;
     }
     pleat_arena_t *arena = calloc(1, sizeof(*arena));
-    if (arena == NULL || !pleat_free_set_reserve(&arena->pool.free_blocks, stream)) {
+    pleat_free_bins_t *bins =
+        arena == NULL ? NULL : pleat_free_set_reserve(&arena->pool.free_blocks, stream);
+    if (bins == NULL) {
         free(arena);
         pleat_error_set("no host memory for an arena");
         return PLEAT_ERR_OOM_HOST;
@@ -54,13 +56,14 @@ pleat_status_t pleat_arena_create(pleat_allocator_t *allocator, pleat_stream_t s
     }
     arena->stream = stream;
     arena->pool.kind = PLEAT_STAT_LARGE_POOL;
-    pleat_block_t *block = pleat_block_store_take(&allocator->blocks);
-    block->address = arena->address;
-    block->bytes = arena->bytes;
-    block->stream = stream;
-    block->pool = &arena->pool;
+    const pleat_block_identity_t identity = {.address = arena->address,
+                                             .bytes = arena->bytes,
+                                             .stream = stream,
+                                             .pool = &arena->pool,
+                                             .bins = bins,
+                                             .use = PLEAT_BLOCK_USE_UNMAPPED};
+    pleat_block_t *block = pleat_block_store_make(&allocator->blocks, &identity);
     block->arena = arena;
-    block->use = PLEAT_BLOCK_USE_UNMAPPED;
     arena->first = block;
     arena->last = block;
     arena_link(allocator, arena);
@@ -160,6 +163,12 @@ static void arena_set_starts(const pleat_arena_t *arena, pleat_block_t *block)
     }
 }
 
+/* Free bytes of a handle that a live block holds back. */
+static int64_t handle_unreturnable_bytes(const pleat_handle_t *handle)
+{
+    return pleat_handle_is_whole(handle) ? 0 : (int64_t)handle->free_bytes;
+}
+
 /* Some bytes of a span became free, or were taken. */
 static void arena_add_free(pleat_allocator_t *allocator, pleat_arena_t *arena, uint64_t begin,
                            uint64_t bytes, bool is_freed)
@@ -172,8 +181,7 @@ static void arena_add_free(pleat_allocator_t *allocator, pleat_arena_t *arena, u
         const uint64_t high =
             handle->offset + handle->bytes < end ? handle->offset + handle->bytes : end;
         PLEAT_ASSERT(low < high);
-        allocator->unreturnable_bytes -=
-            pleat_handle_is_whole(handle) ? 0 : handle->free_bytes;
+        allocator->stats.unreturnable_bytes -= handle_unreturnable_bytes(handle);
         if (is_freed) {
             handle->free_bytes += high - low;
             PLEAT_ASSERT(handle->free_bytes <= handle->bytes);
@@ -184,8 +192,7 @@ static void arena_add_free(pleat_allocator_t *allocator, pleat_arena_t *arena, u
             PLEAT_ASSERT(handle->free_bytes >= high - low);
             handle->free_bytes -= high - low;
         }
-        allocator->unreturnable_bytes +=
-            pleat_handle_is_whole(handle) ? 0 : handle->free_bytes;
+        allocator->stats.unreturnable_bytes += handle_unreturnable_bytes(handle);
     }
 }
 
@@ -317,8 +324,8 @@ uint64_t pleat_arena_free_suffix(const pleat_handle_t *handle)
     return handle_end - (begin > handle->offset ? begin : handle->offset);
 }
 
-pleat_block_t *pleat_arena_take(pleat_allocator_t *allocator, pleat_block_t *block,
-                                uint64_t offset, uint64_t bytes, pleat_block_use_t use)
+pleat_block_t *pleat_arena_take(pleat_allocator_t *allocator, pleat_block_t *block, uint64_t offset,
+                                uint64_t bytes, pleat_block_use_t use)
 {
     pleat_arena_t *arena = block->arena;
     PLEAT_ASSERT(block->use == PLEAT_BLOCK_USE_FREE);
@@ -430,8 +437,7 @@ static void arena_count_memory(pleat_allocator_t *allocator, uint64_t bytes, boo
 }
 
 pleat_status_t pleat_arena_add_handle(pleat_allocator_t *allocator, pleat_arena_t *arena,
-                                      uint64_t offset, uint64_t bytes,
-                                      pleat_handle_t **handle_out)
+                                      uint64_t offset, uint64_t bytes, pleat_handle_t **handle_out)
 {
     pleat_block_t *block = arena_unmapped_block(arena, offset, bytes);
     PLEAT_ASSERT(block != NULL);

@@ -30,13 +30,13 @@ typedef struct pleat_fence_event {
 } pleat_fence_event_t;
 
 /* The last use of some free memory by another stream than the arena's. */
-typedef struct pleat_fence {
-    struct pleat_fence *next;
+struct pleat_fence {
+    pleat_fence_t *next;
     uint64_t begin; /* offsets in the arena */
     uint64_t end;
     pleat_fence_event_t *event; /* behind the use; parts of one fence share it */
     pleat_stream_t stream;
-} pleat_fence_t;
+};
 
 struct pleat_arena {
     pleat_devptr_t address;
@@ -51,27 +51,19 @@ struct pleat_arena {
     uint64_t handle_bytes;
     uint64_t free_bytes;
     uint64_t free_count;
-    uint64_t used_count; /* blocks in use */
+    uint64_t used_count;  /* blocks in use */
     uint64_t split_count; /* as last counted in the statistics */
     uint64_t split_bytes;
     pleat_fence_t *fences;
     pleat_arena_t *next; /* all arenas */
 };
 
-/* A span of an arena. */
-typedef struct pleat_span_home {
-    pleat_arena_t *arena;
-    uint64_t offset;
-    uint64_t bytes;
-} pleat_span_home_t;
-
 /*
  * Reserve the addresses of an arena for @p stream and link it. A block must be in reserve.
  * ERR_OOM_HOST or the device's error: nothing changed.
  */
 PLEAT_NODISCARD pleat_status_t pleat_arena_create(pleat_allocator_t *allocator,
-                                                  pleat_stream_t stream,
-                                                  pleat_arena_t **arena_out);
+                                                  pleat_stream_t stream, pleat_arena_t **arena_out);
 
 /* Unmap and free everything, whatever its blocks do. Views that show its handles must be gone. */
 void pleat_arena_destroy(pleat_allocator_t *allocator, pleat_arena_t *arena);
@@ -83,8 +75,7 @@ void pleat_arena_destroy(pleat_allocator_t *allocator, pleat_arena_t *arena);
  */
 PLEAT_NODISCARD pleat_status_t pleat_arena_add_handle(pleat_allocator_t *allocator,
                                                       pleat_arena_t *arena, uint64_t offset,
-                                                      uint64_t bytes,
-                                                      pleat_handle_t **handle_out);
+                                                      uint64_t bytes, pleat_handle_t **handle_out);
 
 /*
  * Unmap a wholly free handle at home and release its chunk. No view shows it any more, and no work
@@ -111,8 +102,8 @@ uint64_t pleat_arena_free_suffix(const pleat_handle_t *handle);
  * behind stays free. The block of the span comes back with use @p use and in no set. Two blocks
  * must be in reserve. O(log + handles of the span).
  */
-pleat_block_t *pleat_arena_take(pleat_allocator_t *allocator, pleat_block_t *block,
-                                uint64_t offset, uint64_t bytes, pleat_block_use_t use);
+pleat_block_t *pleat_arena_take(pleat_allocator_t *allocator, pleat_block_t *block, uint64_t offset,
+                                uint64_t bytes, pleat_block_use_t use);
 
 /* Give a used block back: free again, merged with its neighbours. O(log + handles). */
 void pleat_arena_give(pleat_allocator_t *allocator, pleat_block_t *block);

@@ -4,16 +4,26 @@
 #include "backing.h"
 
 #include "allocator.h"
+#include "pleated.h"
 #include "range.h"
 
 const pleat_backing_ops_t *pleat_backing_of(pleat_mode_t mode)
 {
-    return mode == PLEAT_MODE_TORCH_EXPANDABLE ? pleat_backing_torch() : pleat_backing_classic();
+    switch (mode) {
+    case PLEAT_MODE_TORCH_EXPANDABLE:
+        return pleat_backing_torch();
+    case PLEAT_MODE_PLEATED:
+        return pleat_backing_pleated();
+    case PLEAT_MODE_CLASSIC:
+    case PLEAT_MODE_COUNT:
+        break;
+    }
+    return pleat_backing_classic();
 }
 
 bool pleat_backing_is_whole(const pleat_block_t *block)
 {
-    return block->range == NULL && !pleat_block_is_split(block);
+    return pleat_block_is_plain(block) && !pleat_block_is_split(block);
 }
 
 pleat_status_t pleat_backing_release(pleat_allocator_t *allocator, pleat_block_t *block)
@@ -31,13 +41,14 @@ void pleat_backing_discard(pleat_allocator_t *allocator)
                 continue;
             }
             pleat_waiting_drop_uses(&allocator->waiting, block);
-            if (block->range == NULL && block->left == NULL) {
+            if (pleat_block_is_plain(block) && block->left == NULL) {
                 /* Destruction goes on with the next segment when the device refuses one. */
                 const pleat_status_t ignored = pleat_vmm_mem_free(allocator->vmm, block->address);
                 (void)ignored;
             }
         }
     }
+    pleat_pleated_discard(allocator);
     while (allocator->ranges != NULL) {
         pleat_range_discard(allocator, allocator->ranges);
     }

@@ -5,7 +5,7 @@
  * The mode can change while blocks of another mode are live: what a request gets is decided by the
  * table in force, how a block goes back by the block.
  *
- * What the engine relies on: a block that `grow` returns has at least the wanted bytes, is marked
+ * What the engine relies on: a block that `supply` returns has at least the wanted bytes, is marked
  * free, stands in no set, and is counted in the statistics. A failing call has changed nothing but
  * what its comment says.
  * Guarded by the lock of the owning allocator.
@@ -26,21 +26,26 @@ typedef struct pleat_request {
     uint64_t segment_bytes;   /* of a plain segment for it; what the limit is tested with */
     pleat_stream_t stream;
     pleat_pool_t *pool;
+    pleat_free_bins_t *bins; /* of the stream in the pool; NULL while nothing was reserved */
 } pleat_request_t;
 
 typedef struct pleat_backing_ops {
     const char *name;
 
-    /* Blocks that one `grow` may take from the store. */
-    size_t grow_block_count;
+    /* Blocks that `supply` may take from the store without reserving them itself. */
+    size_t supply_block_count;
 
     /* Which block serves @p request, given the best fit of all free ones? NULL: none. */
     pleat_block_t *(*choose)(pleat_allocator_t *allocator, const pleat_request_t *request,
                              pleat_block_t *best);
 
-    /* Get memory from the device. ERR_OOM_DEVICE: it has none; anything else is a device error. */
-    pleat_status_t (*grow)(pleat_allocator_t *allocator, const pleat_request_t *request,
-                           pleat_block_t **block_out);
+    /*
+     * No free block of the pool serves @p request: find or get memory by whatever the mode has, and
+     * give idle memory up for it as far as needed. ERR_OOM_DEVICE: everything was tried. Any other
+     * error is the device's or ERR_OOM_HOST.
+     */
+    pleat_status_t (*supply)(pleat_allocator_t *allocator, const pleat_request_t *request,
+                             pleat_block_t **block_out);
 
     /* Should @p block be split when it serves @p request? */
     bool (*should_split)(const pleat_allocator_t *allocator, const pleat_block_t *block,
@@ -55,6 +60,9 @@ const pleat_backing_ops_t *pleat_backing_classic(void);
 
 /* Address ranges that grow by pages, as PyTorch's expandable segments. */
 const pleat_backing_ops_t *pleat_backing_torch(void);
+
+/* Our own use of virtual memory. */
+const pleat_backing_ops_t *pleat_backing_pleated(void);
 
 /* Is the free block all of a plain segment, so that it can go back to the device whole? */
 bool pleat_backing_is_whole(const pleat_block_t *block);

@@ -5,18 +5,19 @@
  * Source: PyTorch 2.11's default mode, decision for decision.
  */
 #include "allocator.h"
+#include "reclaim.h"
 
 /* A free block over fresh memory, which stands in no set yet. */
 static pleat_block_t *classic_make_block(pleat_allocator_t *allocator,
                                          const pleat_request_t *request, pleat_devptr_t address)
 {
-    pleat_block_t *block = pleat_block_store_take(&allocator->blocks);
-    block->address = address;
-    block->bytes = request->segment_bytes;
-    block->stream = request->stream;
-    block->pool = request->pool;
-    block->use = PLEAT_BLOCK_USE_FREE;
-    return block;
+    const pleat_block_identity_t identity = {.address = address,
+                                             .bytes = request->segment_bytes,
+                                             .stream = request->stream,
+                                             .pool = request->pool,
+                                             .bins = request->bins,
+                                             .use = PLEAT_BLOCK_USE_FREE};
+    return pleat_block_store_make(&allocator->blocks, &identity);
 }
 
 static pleat_status_t classic_grow(pleat_allocator_t *allocator, const pleat_request_t *request,
@@ -75,13 +76,19 @@ pleat_status_t pleat_backing_classic_release(pleat_allocator_t *allocator, pleat
     return PLEAT_OK;
 }
 
+static pleat_status_t classic_supply(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                     pleat_block_t **block_out)
+{
+    return pleat_reclaim_chain(allocator, request, classic_grow, block_out);
+}
+
 /* Blocks of ranges, left from another mode, are not handed out. */
 static pleat_block_t *classic_choose(pleat_allocator_t *allocator, const pleat_request_t *request,
                                      pleat_block_t *best)
 {
     (void)allocator;
     pleat_block_t *block = best;
-    while (block != NULL && block->range != NULL) {
+    while (block != NULL && !pleat_block_is_plain(block)) {
         block = pleat_free_set_next(&request->pool->free_blocks, block);
         if (block != NULL && block->stream != request->stream) {
             block = NULL;
@@ -94,9 +101,9 @@ const pleat_backing_ops_t *pleat_backing_classic(void)
 {
     static const pleat_backing_ops_t ops = {
         .name = "classic",
-        .grow_block_count = 1,
+        .supply_block_count = 1,
         .choose = classic_choose,
-        .grow = classic_grow,
+        .supply = classic_supply,
         .should_split = classic_should_split,
     };
     return &ops;

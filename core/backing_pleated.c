@@ -22,7 +22,7 @@
 static uint64_t pleated_note_live(pleat_allocator_t *allocator, const pleat_request_t *request)
 {
     const uint64_t live_bytes =
-        (uint64_t)allocator->stats.active_bytes[PLEAT_STAT_ALL].current + request->bytes;
+        (uint64_t)allocator->stats.active_bytes[PLEAT_STAT_ALL].current + request->requested_bytes;
     if (live_bytes > allocator->live_peak_bytes) {
         allocator->live_peak_bytes = live_bytes;
     }
@@ -36,8 +36,8 @@ static pleat_status_t pleated_reserve_mappings(pleat_allocator_t *allocator, siz
     const uint64_t budget = allocator->options.pleated_view_mappings;
     pleat_status_t status = PLEAT_OK;
     if (allocator->view_mappings + count > budget) {
-        status = pleat_pleated_evict_views(allocator, allocator->view_mappings + count - budget,
-                                           false);
+        status =
+            pleat_pleated_evict_views(allocator, allocator->view_mappings + count - budget, false);
     }
     *is_granted_out = allocator->view_mappings + count <= budget;
     return status;
@@ -86,8 +86,7 @@ static pleat_status_t pleated_stitch(pleat_allocator_t *allocator, const pleat_r
 /* Near the peak: rather than break whole handles, use up free ends, if that gains enough. */
 static pleat_status_t pleated_serve_tight(pleat_allocator_t *allocator,
                                           const pleat_request_t *request,
-                                          const pleat_home_place_t *home,
-                                          pleat_block_t **block_out)
+                                          const pleat_home_place_t *home, pleat_block_t **block_out)
 {
     const pleat_view_place_t view =
         pleat_place_view(allocator, request->stream, true, request->bytes);
@@ -114,9 +113,9 @@ static pleat_status_t pleated_serve_tight(pleat_allocator_t *allocator,
                                                    stitch.handle_count, stitch.offset, block_out);
         }
     }
-    return prefers_view ? pleat_pleated_take_view(allocator, request, view.view, view.offset,
-                                                  block_out)
-                        : PLEAT_OK;
+    return prefers_view
+               ? pleat_pleated_take_view(allocator, request, view.view, view.offset, block_out)
+               : PLEAT_OK;
 }
 
 /* ---- 4: growth ---- */
@@ -191,8 +190,7 @@ static pleat_status_t pleated_search_large(pleat_allocator_t *allocator,
         return pleat_pleated_take_view(allocator, request, view.view, view.offset, block_out);
     }
     const uint64_t needed = pleated_needed_bytes(allocator, request);
-    const uint64_t hold =
-        pleat_cost_hold_bytes(&allocator->options, allocator->live_peak_bytes);
+    const uint64_t hold = pleat_cost_hold_bytes(&allocator->options, allocator->live_peak_bytes);
     if (allocator->held_bytes <= hold && needed <= hold - allocator->held_bytes) {
         status = pleated_grow_and_take(allocator, request, needed, block_out);
         if (status != PLEAT_ERR_OOM_DEVICE) {
@@ -228,8 +226,7 @@ static pleat_status_t pleated_search_others(pleat_allocator_t *allocator,
 }
 
 static pleat_status_t pleated_find_large(pleat_allocator_t *allocator,
-                                         const pleat_request_t *request,
-                                         pleat_block_t **block_out)
+                                         const pleat_request_t *request, pleat_block_t **block_out)
 {
     const pleat_status_t status = pleated_search_large(allocator, request, block_out);
     return status != PLEAT_OK || *block_out != NULL
@@ -263,9 +260,8 @@ static pleated_excess_t pleated_plan_excess(const pleat_allocator_t *allocator,
         }
     }
     const uint64_t have = end + plan->whole_bytes;
-    const uint64_t without = have >= request->bytes
-                                 ? unit
-                                 : pleat_round_up(request->bytes - have, unit);
+    const uint64_t without =
+        have >= request->bytes ? unit : pleat_round_up(request->bytes - have, unit);
     const uint64_t with =
         have + start >= request->bytes ? unit : pleat_round_up(request->bytes - have - start, unit);
     const uint64_t least = with < without ? with : without;
@@ -341,11 +337,11 @@ static pleat_status_t pleated_exceed(pleat_allocator_t *allocator, const pleat_r
 
 /* ---- small requests ---- */
 
-/* The large request for a slab. */
+/* The large request for a slab; what is live by it is what the small request asked for. */
 static pleat_request_t pleated_slab_request(pleat_allocator_t *allocator,
                                             const pleat_request_t *request)
 {
-    return (pleat_request_t){.requested_bytes = PLEAT_SMALL_SEGMENT_BYTES,
+    return (pleat_request_t){.requested_bytes = request->requested_bytes,
                              .bytes = PLEAT_SMALL_SEGMENT_BYTES,
                              .segment_bytes = PLEAT_SMALL_SEGMENT_BYTES,
                              .stream = request->stream,
@@ -353,16 +349,18 @@ static pleat_request_t pleated_slab_request(pleat_allocator_t *allocator,
 }
 
 /* One free small block over a slab, in no set. */
-static pleat_block_t *pleated_make_slab(pleat_allocator_t *allocator, pleat_block_t *slab)
+static pleat_block_t *pleated_make_slab(pleat_allocator_t *allocator,
+                                        const pleat_request_t *request, pleat_block_t *slab)
 {
-    pleat_block_t *block = pleat_block_store_take(&allocator->blocks);
-    slab->use = PLEAT_BLOCK_USE_SLAB;
-    block->address = slab->address;
-    block->bytes = slab->bytes;
-    block->stream = slab->stream;
-    block->pool = &allocator->small_pool;
+    const pleat_block_identity_t identity = {.address = slab->address,
+                                             .bytes = slab->bytes,
+                                             .stream = slab->stream,
+                                             .pool = request->pool,
+                                             .bins = request->bins,
+                                             .use = PLEAT_BLOCK_USE_FREE};
+    pleat_block_t *block = pleat_block_store_make(&allocator->blocks, &identity);
     block->slab = slab;
-    block->use = PLEAT_BLOCK_USE_FREE;
+    slab->use = PLEAT_BLOCK_USE_SLAB;
     pleat_stats_t *stats = &allocator->stats;
     pleat_stat_decrease(&stats->reserved_bytes[PLEAT_STAT_LARGE_POOL], (int64_t)slab->bytes);
     pleat_stat_increase(&stats->reserved_bytes[PLEAT_STAT_SMALL_POOL], (int64_t)slab->bytes);
@@ -393,7 +391,7 @@ static pleat_status_t pleated_find(pleat_allocator_t *allocator, const pleat_req
             pleat_error_set("no host memory for blocks");
             return PLEAT_ERR_OOM_HOST;
         }
-        *block_out = pleated_make_slab(allocator, slab);
+        *block_out = pleated_make_slab(allocator, request, slab);
     }
     return status;
 }
@@ -416,19 +414,9 @@ static pleat_block_t *pleated_choose(pleat_allocator_t *allocator, const pleat_r
     return block;
 }
 
-static pleat_status_t pleated_search(pleat_allocator_t *allocator, const pleat_request_t *request,
-                                     pleat_block_t **block_out)
-{
-    allocator->now_ns = pleat_vmm_clock_ns(allocator->vmm);
-    allocator->request_count++;
-    pleat_pleated_release_idle(allocator);
-    return pleated_find(allocator, request, pleated_find_large, block_out);
-}
-
 /* Look again: for memory that is there, then for new memory within the limit. */
 static pleat_status_t pleated_look_again(pleat_allocator_t *allocator,
-                                         const pleat_request_t *request,
-                                         pleat_block_t **block_out)
+                                         const pleat_request_t *request, pleat_block_t **block_out)
 {
     pleat_status_t status = PLEAT_OK;
     if (request->pool == &allocator->small_pool) {
@@ -451,32 +439,43 @@ static pleat_status_t pleated_look_again(pleat_allocator_t *allocator,
 static pleat_status_t pleated_trim(pleat_allocator_t *allocator)
 {
     const pleat_status_t status = pleat_pleated_evict_views(allocator, UINT64_MAX, true);
-    return status != PLEAT_OK ? status : pleat_reclaim_plain(allocator);
+    return status != PLEAT_OK ? status : pleat_reclaim_pools(allocator);
 }
 
-static pleat_status_t pleated_miss(pleat_allocator_t *allocator, const pleat_request_t *request,
-                                   pleat_block_t **block_out)
+/* Nothing is there and no more can be had: wait for one free after the other, look again each time,
+ * then give idle views up and look a last time. */
+static pleat_status_t pleated_retry(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                    pleat_block_t **block_out)
 {
-    pleat_status_t status = pleated_find(allocator, request, pleated_exceed, block_out);
-    bool has_retried = false;
-    while (status == PLEAT_ERR_OOM_DEVICE) {
-        bool has_changed = false;
-        status = pleat_retire_wait_for_one(allocator, &has_changed);
-        if (status == PLEAT_OK && !has_changed) {
-            break;
+    allocator->stats.num_alloc_retries += 1;
+    for (;;) {
+        bool has_waited = false;
+        pleat_status_t status = pleat_retire_wait_for_one(allocator, &has_waited);
+        if (status == PLEAT_OK && !has_waited) {
+            status = pleated_trim(allocator);
+            return status != PLEAT_OK ? status : pleated_look_again(allocator, request, block_out);
         }
-        allocator->stats.num_alloc_retries += has_retried ? 0 : 1;
-        has_retried = true;
         if (status == PLEAT_OK) {
             status = pleated_look_again(allocator, request, block_out);
         }
+        if (status != PLEAT_ERR_OOM_DEVICE) {
+            return status;
+        }
     }
+}
+
+static pleat_status_t pleated_supply(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                     pleat_block_t **block_out)
+{
+    allocator->now_ns = pleat_vmm_clock_ns(allocator->vmm);
+    allocator->request_count++;
+    pleat_pleated_release_idle(allocator);
+    pleat_status_t status = pleated_find(allocator, request, pleated_find_large, block_out);
     if (status != PLEAT_OK || *block_out != NULL) {
         return status;
     }
-    allocator->stats.num_alloc_retries += has_retried ? 0 : 1;
-    status = pleated_trim(allocator);
-    return status != PLEAT_OK ? status : pleated_look_again(allocator, request, block_out);
+    status = pleated_find(allocator, request, pleated_exceed, block_out);
+    return status != PLEAT_ERR_OOM_DEVICE ? status : pleated_retry(allocator, request, block_out);
 }
 
 /* What is found is cut already, but for small blocks and those of plain segments. */
@@ -491,10 +490,9 @@ const pleat_backing_ops_t *pleat_backing_pleated(void)
 {
     static const pleat_backing_ops_t ops = {
         .name = "pleated",
-        .grow_block_count = 8,
+        .supply_block_count = 8,
         .choose = pleated_choose,
-        .search = pleated_search,
-        .miss = pleated_miss,
+        .supply = pleated_supply,
         .should_split = pleated_should_split,
     };
     return &ops;

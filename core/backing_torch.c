@@ -6,6 +6,7 @@
  */
 #include "allocator.h"
 #include "range.h"
+#include "reclaim.h"
 
 /* Size of a free block with the unmapped addresses behind it. */
 static uint64_t torch_effective_bytes(const pleat_block_t *block)
@@ -22,7 +23,13 @@ static pleat_block_t *torch_choose(pleat_allocator_t *allocator, const pleat_req
     (void)allocator;
     pleat_free_set_t *set = &request->pool->free_blocks;
     pleat_block_t *block = best;
-    while (block->range != NULL) {
+    while (block != NULL && block->slab != NULL) { /* small blocks of pleated mode */
+        block = pleat_free_set_next(set, block);
+        if (block != NULL && block->stream != request->stream) {
+            block = NULL;
+        }
+    }
+    while (block != NULL && block->range != NULL) {
         pleat_block_t *next = pleat_free_set_next(set, block);
         if (next == NULL || next->stream != request->stream ||
             torch_effective_bytes(next) >= torch_effective_bytes(block)) {
@@ -112,13 +119,19 @@ static pleat_status_t torch_grow(pleat_allocator_t *allocator, const pleat_reque
     return PLEAT_OK;
 }
 
+static pleat_status_t torch_supply(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                   pleat_block_t **block_out)
+{
+    return pleat_reclaim_chain(allocator, request, torch_grow, block_out);
+}
+
 const pleat_backing_ops_t *pleat_backing_torch(void)
 {
     static const pleat_backing_ops_t ops = {
         .name = "torch_expandable",
-        .grow_block_count = 2,
+        .supply_block_count = 2,
         .choose = torch_choose,
-        .grow = torch_grow,
+        .supply = torch_supply,
         .should_split = torch_should_split,
     };
     return &ops;

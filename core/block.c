@@ -1,12 +1,12 @@
 /*
- * block: storage of block objects, splitting and merging.
+ * block: slabs of block objects, and merging.
  */
 #include "block.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool pleat_block_store_reserve(pleat_block_store_t *store, size_t count)
+bool pleat_block_store_grow(pleat_block_store_t *store, size_t count)
 {
     while (store->unused_count < count) {
         pleat_block_slab_t *slab = calloc(1, sizeof(*slab));
@@ -24,30 +24,6 @@ bool pleat_block_store_reserve(pleat_block_store_t *store, size_t count)
     return true;
 }
 
-pleat_block_t *pleat_block_store_take(pleat_block_store_t *store)
-{
-    pleat_block_t *block = store->unused;
-    PLEAT_ASSERT(block != NULL);
-    PLEAT_ASSERT(block->use == PLEAT_BLOCK_USE_UNUSED);
-    store->unused = block->child[1];
-    store->unused_count--;
-    store->used_count++;
-    block->child[1] = NULL;
-    return block;
-}
-
-void pleat_block_store_give(pleat_block_store_t *store, pleat_block_t *block)
-{
-    PLEAT_ASSERT(block->use != PLEAT_BLOCK_USE_UNUSED);
-    PLEAT_ASSERT(block->uses == NULL);
-    PLEAT_ASSERT(block->event_count == 0);
-    memset(block, 0, sizeof(*block));
-    block->child[1] = store->unused;
-    store->unused = block;
-    store->unused_count++;
-    store->used_count--;
-}
-
 void pleat_block_store_fini(pleat_block_store_t *store)
 {
     while (store->slabs != NULL) {
@@ -58,35 +34,13 @@ void pleat_block_store_fini(pleat_block_store_t *store)
     memset(store, 0, sizeof(*store));
 }
 
-void pleat_block_split(pleat_block_t *block, uint64_t low_bytes, pleat_block_t *low)
-{
-    PLEAT_ASSERT(low_bytes > 0);
-    PLEAT_ASSERT(low_bytes < block->bytes);
-    PLEAT_ASSERT(low_bytes % 512 == 0);
-    low->address = block->address;
-    low->bytes = low_bytes;
-    low->stream = block->stream;
-    low->pool = block->pool;
-    low->range = block->range;
-    low->left = block->left;
-    low->right = block;
-    if (low->left != NULL) {
-        low->left->right = low;
-    }
-    block->left = low;
-    block->address += low_bytes;
-    block->bytes -= low_bytes;
-}
-
 void pleat_block_split_high(pleat_block_t *block, uint64_t low_bytes, pleat_block_t *high)
 {
     PLEAT_ASSERT(low_bytes > 0);
     PLEAT_ASSERT(low_bytes < block->bytes);
+    pleat_block_take_after(high, block);
     high->address = block->address + low_bytes;
     high->bytes = block->bytes - low_bytes;
-    high->stream = block->stream;
-    high->pool = block->pool;
-    high->range = block->range;
     high->use = block->use;
     high->left = block;
     high->right = block->right;

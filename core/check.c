@@ -11,11 +11,19 @@
  *   R1  The pages under a mapped block of a range are mapped, those under an unmapped one are not.
  *   R2  Unmapped blocks begin and end on pages, stand in the list of their pool, and only ranges
  *       have them.
+ *   H1  free_bytes of a handle is the sum over the free blocks at its home.
+ *   H2  The handles of an arena rise, do not overlap, and begin in their first block.
+ *   P1  The blocks of an arena tile it; mapped ones lie on handles, unmapped ones on none.
+ *   P2  Fences lie on free memory and do not overlap.
+ *   P3  The sums of an arena are those over its blocks.
+ *   V1  A handle is in a view at most once, and its piece in the list of the handle.
+ *   V2  The parts of a view's block are in use as parts and add up to it.
  *   A8  After destruction the device reports nothing left; the tests of the device's usage see it.
- *   F1-F3 of the free sets: see free_set.h.
+ *   F1-F4 of the free sets: see free_set.h.
  */
 #include "allocator.h"
 #include "range.h"
+#include "view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +77,9 @@ static bool check_neighbours(const pleat_block_t *block)
     if (block->address + block->bytes != right->address) {
         return check_refuse("A1", block, "its right neighbour does not begin where it ends");
     }
-    if (right->stream != block->stream || right->pool != block->pool ||
-        right->range != block->range) {
+    if ((right->stream != block->stream && block->arena == NULL) || right->pool != block->pool ||
+        right->range != block->range || right->arena != block->arena ||
+        right->slab != block->slab) {
         return check_refuse("A1", block, "its right neighbour has another stream, pool or range");
     }
     if (block->use == right->use &&
@@ -84,6 +93,11 @@ static bool check_free_block(const pleat_block_t *block, check_sums_t *sums)
 {
     if (!pleat_free_set_contains(&block->pool->free_blocks, block)) {
         return check_refuse("A3", block, "it is free but not in the set of its pool");
+    }
+    if (block->arena != NULL) {
+        return block->stream == block->arena->stream
+                   ? true
+                   : check_refuse("A1", block, "it is free and not its arena's stream's");
     }
     check_add(sums->free_count, block->pool->kind, 1);
     if (pleat_block_is_split(block) && block->range == NULL) {
@@ -158,22 +172,59 @@ static bool check_unmapped_block(const pleat_block_t *block, check_sums_t *sums)
     return listed == block ? true : check_refuse("R2", block, "it is unmapped but not in the list");
 }
 
+static bool check_pool(const pleat_allocator_t *allocator, const pleat_block_t *block)
+{
+    const pleat_pool_t *pool = block->pool;
+    if (block->arena != NULL ? pool != &block->arena->pool
+                             : pool != &allocator->large_pool && pool != &allocator->small_pool) {
+        return check_refuse("A1", block, "it has no pool of this allocator");
+    }
+    return true;
+}
+
+/* A block of a view: its parts lie in arenas, are in use as parts, and add up. */
+static bool check_view_block(const pleat_block_t *block)
+{
+    uint64_t part_bytes = 0;
+    for (const pleat_block_t *part = pleat_view_next_part(block); part != NULL;
+         part = pleat_view_next_part(part)) {
+        if (part->use != PLEAT_BLOCK_USE_PART || part->arena == NULL) {
+            return check_refuse("V2", part, "it hangs on a view's block and is no part");
+        }
+        part_bytes += part->bytes;
+    }
+    return part_bytes == block->bytes ? true
+                                      : check_refuse("V2", block, "its parts do not add up to it");
+}
+
+/* Reserved memory by pool: arenas count by their handles (check_arenas), slabs as small. */
+static void check_add_reserved(const pleat_block_t *block, check_sums_t *sums)
+{
+    if (block->use == PLEAT_BLOCK_USE_SLAB) {
+        sums->reserved[PLEAT_STAT_LARGE_POOL] -= block->bytes;
+        sums->reserved[PLEAT_STAT_SMALL_POOL] += block->bytes;
+    } else if (block->arena == NULL && block->view == NULL && block->slab == NULL) {
+        check_add(sums->reserved, block->pool->kind, block->bytes);
+    }
+    if (pleat_block_is_plain(block) && block->left == NULL) {
+        check_add(sums->segments, block->pool->kind, 1);
+    }
+}
+
 static bool check_block(const pleat_allocator_t *allocator, const pleat_block_t *block,
                         check_sums_t *sums)
 {
-    const pleat_pool_t *pool = block->pool;
-    if (pool != &allocator->large_pool && pool != &allocator->small_pool) {
-        return check_refuse("A1", block, "it has no pool of this allocator");
-    }
-    if (!check_neighbours(block) || (block->range != NULL && !check_range_block(block))) {
+    if (!check_pool(allocator, block) || !check_neighbours(block) ||
+        (block->range != NULL && !check_range_block(block)) ||
+        (block->view != NULL && !check_view_block(block))) {
         return false;
     }
     if (block->use == PLEAT_BLOCK_USE_UNMAPPED) {
-        return check_unmapped_block(block, sums);
+        return block->arena != NULL || check_unmapped_block(block, sums);
     }
-    check_add(sums->reserved, pool->kind, block->bytes);
-    if (block->left == NULL && block->range == NULL) {
-        check_add(sums->segments, pool->kind, 1);
+    check_add_reserved(block, sums);
+    if (block->use == PLEAT_BLOCK_USE_PART || block->use == PLEAT_BLOCK_USE_SLAB) {
+        return true;
     }
     return block->use == PLEAT_BLOCK_USE_FREE ? check_free_block(block, sums)
                                               : check_active_block(allocator, block, sums);
@@ -272,6 +323,155 @@ static bool check_waiting(const pleat_waiting_t *waiting)
            check_equal("A6", "waits", wait_count, (int64_t)waiting->wait_count);
 }
 
+/* ---- pleated mode ---- */
+
+/* H1, H2: the handles of an arena, their order and their free bytes. */
+static bool check_handles(const pleat_arena_t *arena)
+{
+    uint64_t end = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < arena->handle_count; i++) {
+        const pleat_handle_t *handle = arena->handles[i];
+        if (handle->offset < end || handle->arena != arena) {
+            return check_refuse("H2", handle->start, "a handle overlaps the one before it");
+        }
+        end = handle->offset + handle->bytes;
+        bytes += handle->bytes;
+        const pleat_devptr_t home = arena->address + handle->offset;
+        const pleat_devptr_t home_end = home + handle->bytes;
+        if (handle->start->address > home ||
+            handle->start->address + handle->start->bytes <= home) {
+            return check_refuse("H2", handle->start, "a handle does not begin in its first block");
+        }
+        uint64_t free_bytes = 0;
+        for (const pleat_block_t *block = handle->start; block != NULL && block->address < home_end;
+             block = block->right) {
+            const pleat_devptr_t low = block->address > home ? block->address : home;
+            const pleat_devptr_t block_end = block->address + block->bytes;
+            const pleat_devptr_t high = block_end < home_end ? block_end : home_end;
+            if (block->use == PLEAT_BLOCK_USE_UNMAPPED) {
+                return check_refuse("P1", block, "it is unmapped and lies on a handle");
+            }
+            free_bytes += block->use == PLEAT_BLOCK_USE_FREE ? high - low : 0;
+        }
+        if (free_bytes != handle->free_bytes) {
+            return check_refuse("H1", handle->start, "the free bytes of its handle are wrong");
+        }
+    }
+    if (bytes != arena->handle_bytes) {
+        pleat_error_set("H2: the handles of the arena at 0x%llx do not add up",
+                        (unsigned long long)arena->address);
+        return false;
+    }
+    return true;
+}
+
+/* P2: fences lie on free memory and do not overlap. */
+static bool check_fences(const pleat_arena_t *arena)
+{
+    for (const pleat_fence_t *fence = arena->fences; fence != NULL; fence = fence->next) {
+        const pleat_block_t *block = pleat_arena_free_block(arena, fence->begin);
+        const bool is_on_free = block != NULL && fence->begin < fence->end &&
+                                block->address - arena->address + block->bytes >= fence->end;
+        bool overlaps = false;
+        for (const pleat_fence_t *other = fence->next; other != NULL; other = other->next) {
+            overlaps = overlaps || (other->begin < fence->end && fence->begin < other->end);
+        }
+        if (!is_on_free || overlaps) {
+            pleat_error_set("P2: the fence on [%llu, %llu) of the arena at 0x%llx %s",
+                            (unsigned long long)fence->begin, (unsigned long long)fence->end,
+                            (unsigned long long)arena->address,
+                            overlaps ? "overlaps another" : "lies on memory that is in use");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* P1, P3: the blocks of an arena, from end to end, and their sums. */
+static bool check_arena(const pleat_arena_t *arena, check_sums_t *sums)
+{
+    uint64_t offset = 0;
+    uint64_t free_bytes = 0;
+    uint64_t free_count = 0;
+    uint64_t used_count = 0;
+    uint64_t mapped_bytes = 0;
+    const pleat_block_t *last = NULL;
+    for (const pleat_block_t *block = arena->first; block != NULL; block = block->right) {
+        if (block->address != arena->address + offset) {
+            return check_refuse("P1", block, "the arena has a gap before it");
+        }
+        offset += block->bytes;
+        const bool is_free = block->use == PLEAT_BLOCK_USE_FREE;
+        const bool is_unmapped = block->use == PLEAT_BLOCK_USE_UNMAPPED;
+        free_bytes += is_free ? block->bytes : 0;
+        free_count += is_free;
+        used_count += !is_free && !is_unmapped;
+        mapped_bytes += is_unmapped ? 0 : block->bytes;
+        last = block;
+    }
+    if (offset != arena->bytes || last != arena->last || mapped_bytes != arena->handle_bytes) {
+        pleat_error_set("P1: the blocks of the arena at 0x%llx do not tile it",
+                        (unsigned long long)arena->address);
+        return false;
+    }
+    check_add(sums->reserved, PLEAT_STAT_LARGE_POOL, arena->handle_bytes);
+    check_add(sums->split, PLEAT_STAT_LARGE_POOL, used_count > 0 ? free_count : 0);
+    check_add(sums->split_bytes, PLEAT_STAT_LARGE_POOL, used_count > 0 ? free_bytes : 0);
+    return check_equal("P3", "free bytes of an arena", free_bytes, (int64_t)arena->free_bytes) &&
+           check_equal("P3", "free blocks of an arena", free_count, (int64_t)arena->free_count) &&
+           check_equal("P3", "blocks in use of an arena", used_count, (int64_t)arena->used_count) &&
+           check_equal("A3", "free blocks of an arena", free_count,
+                       (int64_t)pleat_free_set_count(&arena->pool.free_blocks)) &&
+           pleat_free_set_check(&arena->pool.free_blocks) && check_handles(arena) &&
+           check_fences(arena);
+}
+
+/* V1: each piece is in the list of its handle, and a handle is in a view at most once. */
+static bool check_view(const pleat_view_t *view)
+{
+    for (size_t i = 0; i < view->piece_count; i++) {
+        size_t own_count = 0;
+        bool is_listed = false;
+        for (const pleat_piece_t *piece = view->pieces[i].handle->pieces; piece != NULL;
+             piece = piece->next_view) {
+            own_count += piece->view == view;
+            is_listed = is_listed || piece == &view->pieces[i];
+        }
+        if (own_count != 1 || !is_listed) {
+            pleat_error_set("V1: the view at 0x%llx shows a handle %zu times",
+                            (unsigned long long)view->address, own_count);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_pleated(const pleat_allocator_t *allocator, check_sums_t *sums)
+{
+    uint64_t mappings = 0;
+    int64_t unreturnable_bytes = 0;
+    for (const pleat_arena_t *arena = allocator->arenas; arena != NULL; arena = arena->next) {
+        if (!check_arena(arena, sums)) {
+            return false;
+        }
+        for (size_t i = 0; i < arena->handle_count; i++) {
+            unreturnable_bytes += pleat_handle_is_whole(arena->handles[i])
+                                      ? 0
+                                      : (int64_t)arena->handles[i]->free_bytes;
+        }
+    }
+    for (const pleat_view_t *view = allocator->views; view != NULL; view = view->next) {
+        if (!check_view(view)) {
+            return false;
+        }
+        mappings += view->piece_count;
+    }
+    return check_equal("V1", "mappings of views", mappings, (int64_t)allocator->view_mappings) &&
+           check_equal("H1", "unreturnable bytes", (uint64_t)unreturnable_bytes,
+                       allocator->stats.unreturnable_bytes);
+}
+
 static int check_compare_infos(const void *a, const void *b)
 {
     const pleat_segment_info_t *left = a;
@@ -292,7 +492,8 @@ static pleat_status_t check_extents(const pleat_allocator_t *allocator)
          slab = slab->next) {
         for (size_t i = 0; i < PLEAT_BLOCKS_PER_SLAB; i++) {
             const pleat_block_t *block = &slab->blocks[i];
-            if (block->use == PLEAT_BLOCK_USE_UNUSED || block->left != NULL) {
+            if (block->use == PLEAT_BLOCK_USE_UNUSED || block->left != NULL ||
+                block->slab != NULL || block->view != NULL) {
                 continue;
             }
             extents[count].address = block->address;
@@ -328,7 +529,8 @@ static pleat_status_t check_all(const pleat_allocator_t *allocator)
             }
         }
     }
-    if (!check_sums(allocator, &sums) || !check_waiting(&allocator->waiting) ||
+    if (!check_pleated(allocator, &sums) || !check_sums(allocator, &sums) ||
+        !check_waiting(&allocator->waiting) ||
         !pleat_free_set_check(&allocator->large_pool.free_blocks) ||
         !pleat_free_set_check(&allocator->small_pool.free_blocks)) {
         return PLEAT_ERR_INVALID;
@@ -342,8 +544,8 @@ pleat_status_t pleat_allocator_check(pleat_allocator_t *allocator)
         pleat_error_set("%s: allocator is NULL", __func__);
         return PLEAT_ERR_INVALID;
     }
-    (void)pthread_mutex_lock(&allocator->lock);
+    pleat_lock_acquire(&allocator->lock);
     const pleat_status_t status = check_all(allocator);
-    (void)pthread_mutex_unlock(&allocator->lock);
+    pleat_lock_release(&allocator->lock);
     return status;
 }

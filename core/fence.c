@@ -93,8 +93,7 @@ void pleat_fence_fini(pleat_allocator_t *allocator)
         pleat_fence_t *fence = allocator->spare_fences;
         allocator->spare_fences = fence->next;
         /* Nothing is left to do about an event that the device will not destroy. */
-        const pleat_status_t ignored =
-            pleat_vmm_event_destroy(allocator->vmm, fence->event->event);
+        const pleat_status_t ignored = pleat_vmm_event_destroy(allocator->vmm, fence->event->event);
         (void)ignored;
         free(fence->event);
         free(fence);
@@ -160,9 +159,8 @@ static uint64_t fence_own_bytes(const pleat_arena_t *arena, uint64_t offset, uin
     return own_bytes;
 }
 
-static pleat_status_t fence_order_foreign(pleat_allocator_t *allocator,
-                                          const pleat_arena_t *arena, uint64_t offset,
-                                          uint64_t bytes, pleat_stream_t stream)
+static pleat_status_t fence_order_foreign(pleat_allocator_t *allocator, const pleat_arena_t *arena,
+                                          uint64_t offset, uint64_t bytes, pleat_stream_t stream)
 {
     if (arena->stream == stream || fence_own_bytes(arena, offset, bytes, stream) == bytes) {
         return PLEAT_OK;

@@ -21,10 +21,9 @@
  * arena's own stream takes the memory. ERR_OOM_HOST or the device's error: nothing changed but
  * waits that do no harm. No device call for the arena's own stream without fences.
  */
-PLEAT_NODISCARD pleat_status_t pleat_fence_order(pleat_allocator_t *allocator,
-                                                 pleat_arena_t *arena, uint64_t offset,
-                                                 uint64_t bytes, pleat_stream_t stream,
-                                                 pleat_fence_t **fence_out);
+PLEAT_NODISCARD pleat_status_t pleat_fence_order(pleat_allocator_t *allocator, pleat_arena_t *arena,
+                                                 uint64_t offset, uint64_t bytes,
+                                                 pleat_stream_t stream, pleat_fence_t **fence_out);
 
 /* A cut in the middle of a fence leaves two: make sure that @p count cuts find a record for the
  * second. pleat_fence_order does so for one. ERR_OOM_HOST. */

@@ -1,5 +1,5 @@
 /*
- * free_set: exact best fit over bins of small treaps.
+ * free_set: exact best fit over bins of small treaps, and the block inserted last beside them.
  */
 #include "free_set.h"
 
@@ -168,6 +168,33 @@ static unsigned bins_previous(const pleat_free_bins_t *bins, unsigned bin)
     return word * 64 + pleat_log2_floor(bins->words[word]);
 }
 
+/* First block in the bins that has at least @p bytes. */
+static pleat_block_t *bins_find(const pleat_free_bins_t *bins, uint64_t bytes)
+{
+    const unsigned bin = free_set_bin(bytes);
+    pleat_block_t *found = NULL;
+    for (pleat_block_t *node = bins->roots[bin]; node != NULL;) {
+        const bool is_below = node->bytes < bytes;
+        found = is_below ? found : node;
+        node = node->child[is_below];
+    }
+    if (found != NULL) {
+        return found;
+    }
+    const unsigned next = bins_next(bins, bin + 1);
+    return next < PLEAT_FREE_SET_BINS ? treap_end(bins->roots[next], 0) : NULL;
+}
+
+pleat_block_t *pleat_free_bins_find(const pleat_free_bins_t *bins, uint64_t bytes)
+{
+    pleat_block_t *found = bins->summary == 0 ? NULL : bins_find(bins, bytes);
+    pleat_block_t *recent = bins->set->recent;
+    if (recent == NULL || recent->bins != bins || recent->bytes < bytes) {
+        return found;
+    }
+    return found == NULL || block_precedes(recent, found->bytes, found->address) ? recent : found;
+}
+
 static pleat_block_t *bins_lower_bound(const pleat_free_bins_t *bins, uint64_t bytes,
                                        pleat_devptr_t address)
 {
@@ -206,14 +233,59 @@ static pleat_block_t *bins_last(const pleat_free_bins_t *bins)
     return treap_end(bins->roots[word * 64 + pleat_log2_floor(bins->words[word])], 1);
 }
 
+/* ---- blocks ---- */
+
+void pleat_free_bins_put(pleat_block_t *block)
+{
+    pleat_free_bins_t *bins = block->bins;
+    PLEAT_ASSERT(block->child[0] == NULL);
+    PLEAT_ASSERT(block->child[1] == NULL);
+    const unsigned bin = free_set_bin(block->bytes);
+    pleat_block_t **root = &bins->roots[bin];
+    block->bin = bin;
+    block->priority = block_priority(block);
+    bins->block_count++;
+    if (*root != NULL) {
+        treap_insert(root, block);
+        return;
+    }
+    *root = block;
+    bins->words[bin / 64] |= UINT64_C(1) << (bin % 64);
+    bins->summary |= UINT64_C(1) << (bin / 64);
+}
+
+void pleat_free_bins_cut(pleat_block_t *block)
+{
+    pleat_free_bins_t *bins = block->bins;
+    const unsigned bin = block->bin;
+    pleat_block_t **root = &bins->roots[bin];
+    bins->block_count--;
+    if (*root != block || block->child[0] != NULL || block->child[1] != NULL) {
+        treap_remove(root, block);
+        return;
+    }
+    *root = NULL;
+    bins->words[bin / 64] &= ~(UINT64_C(1) << (bin % 64));
+    if (bins->words[bin / 64] == 0) {
+        bins->summary &= ~(UINT64_C(1) << (bin / 64));
+    }
+}
+
+/* Bring all blocks into their bins (F4). */
+static void free_set_settle(pleat_free_set_t *set)
+{
+    pleat_block_t *recent = set->recent;
+    if (recent != NULL) {
+        set->recent = NULL;
+        pleat_free_bins_put(recent);
+    }
+}
+
 /* ---- streams ---- */
 
 /* Index of the first stream that is not below @p stream. */
-static size_t free_set_stream_index(pleat_free_set_t *set, pleat_stream_t stream)
+static size_t free_set_stream_index(const pleat_free_set_t *set, pleat_stream_t stream)
 {
-    if (set->last_index < set->stream_count && set->streams[set->last_index]->stream == stream) {
-        return set->last_index;
-    }
     size_t low = 0;
     size_t high = set->stream_count;
     while (low < high) {
@@ -227,13 +299,13 @@ static size_t free_set_stream_index(pleat_free_set_t *set, pleat_stream_t stream
     return low;
 }
 
-static pleat_free_bins_t *free_set_bins(pleat_free_set_t *set, pleat_stream_t stream)
+/* The bins of a stream, NULL if it was never seen. */
+static pleat_free_bins_t *free_set_bins(const pleat_free_set_t *set, pleat_stream_t stream)
 {
     const size_t index = free_set_stream_index(set, stream);
     if (index == set->stream_count || set->streams[index]->stream != stream) {
         return NULL;
     }
-    set->last_index = index;
     return set->streams[index];
 }
 
@@ -253,60 +325,36 @@ static bool free_set_grow(pleat_free_set_t *set)
     return true;
 }
 
-bool pleat_free_set_reserve(pleat_free_set_t *set, pleat_stream_t stream)
+pleat_free_bins_t *pleat_free_set_add_stream(pleat_free_set_t *set, pleat_stream_t stream)
 {
     const size_t index = free_set_stream_index(set, stream);
     if (index < set->stream_count && set->streams[index]->stream == stream) {
-        return true;
+        set->last_reserved = set->streams[index];
+        return set->last_reserved;
     }
     pleat_free_bins_t *bins = calloc(1, sizeof(*bins));
     if (bins == NULL) {
-        return false;
+        return NULL;
     }
     if (!free_set_grow(set)) {
         free(bins);
-        return false;
+        return NULL;
     }
     bins->stream = stream;
+    bins->set = set;
     memmove((void *)&set->streams[index + 1], (void *)&set->streams[index],
             (set->stream_count - index) * sizeof(*set->streams));
     set->streams[index] = bins;
     set->stream_count++;
-    return true;
+    set->last_reserved = bins;
+    return bins;
 }
 
-void pleat_free_set_insert(pleat_free_set_t *set, pleat_block_t *block)
-{
-    pleat_free_bins_t *bins = free_set_bins(set, block->stream);
-    PLEAT_ASSERT(bins != NULL);
-    PLEAT_ASSERT(block->use == PLEAT_BLOCK_USE_FREE);
-    const unsigned bin = free_set_bin(block->bytes);
-    block->priority = block_priority(block);
-    treap_insert(&bins->roots[bin], block);
-    bins->words[bin / 64] |= UINT64_C(1) << (bin % 64);
-    bins->summary |= UINT64_C(1) << (bin / 64);
-    bins->block_count++;
-}
-
-void pleat_free_set_remove(pleat_free_set_t *set, pleat_block_t *block)
-{
-    pleat_free_bins_t *bins = free_set_bins(set, block->stream);
-    PLEAT_ASSERT(bins != NULL);
-    const unsigned bin = free_set_bin(block->bytes);
-    treap_remove(&bins->roots[bin], block);
-    if (bins->roots[bin] == NULL) {
-        bins->words[bin / 64] &= ~(UINT64_C(1) << (bin % 64));
-        if (bins->words[bin / 64] == 0) {
-            bins->summary &= ~(UINT64_C(1) << (bin / 64));
-        }
-    }
-    bins->block_count--;
-}
-
-pleat_block_t *pleat_free_set_find(pleat_free_set_t *set, pleat_stream_t stream, uint64_t bytes)
+pleat_block_t *pleat_free_set_find(const pleat_free_set_t *set, pleat_stream_t stream,
+                                   uint64_t bytes)
 {
     const pleat_free_bins_t *bins = free_set_bins(set, stream);
-    return bins == NULL ? NULL : bins_lower_bound(bins, bytes, 0);
+    return bins == NULL ? NULL : pleat_free_bins_find(bins, bytes);
 }
 
 static pleat_block_t *free_set_first_from(const pleat_free_set_t *set, size_t index)
@@ -333,11 +381,13 @@ static pleat_block_t *free_set_last_before(const pleat_free_set_t *set, size_t i
 
 pleat_block_t *pleat_free_set_first(pleat_free_set_t *set)
 {
+    free_set_settle(set);
     return free_set_first_from(set, 0);
 }
 
 pleat_block_t *pleat_free_set_next(pleat_free_set_t *set, const pleat_block_t *block)
 {
+    free_set_settle(set);
     const size_t index = free_set_stream_index(set, block->stream);
     PLEAT_ASSERT(index < set->stream_count);
     pleat_block_t *found = bins_lower_bound(set->streams[index], block->bytes, block->address + 1);
@@ -346,6 +396,7 @@ pleat_block_t *pleat_free_set_next(pleat_free_set_t *set, const pleat_block_t *b
 
 pleat_block_t *pleat_free_set_previous(pleat_free_set_t *set, const pleat_block_t *block)
 {
+    free_set_settle(set);
     const size_t index = free_set_stream_index(set, block->stream);
     PLEAT_ASSERT(index < set->stream_count);
     pleat_block_t *found = bins_before(set->streams[index], block->bytes, block->address);
@@ -354,6 +405,7 @@ pleat_block_t *pleat_free_set_previous(pleat_free_set_t *set, const pleat_block_
 
 pleat_block_t *pleat_free_set_before(pleat_free_set_t *set, pleat_stream_t stream, uint64_t bytes)
 {
+    free_set_settle(set);
     const size_t index = free_set_stream_index(set, stream);
     if (index < set->stream_count && set->streams[index]->stream == stream) {
         pleat_block_t *found = bins_before(set->streams[index], bytes, 0);
@@ -364,8 +416,11 @@ pleat_block_t *pleat_free_set_before(pleat_free_set_t *set, pleat_stream_t strea
     return free_set_last_before(set, index);
 }
 
-bool pleat_free_set_contains(pleat_free_set_t *set, const pleat_block_t *block)
+bool pleat_free_set_contains(const pleat_free_set_t *set, const pleat_block_t *block)
 {
+    if (block == set->recent) {
+        return true;
+    }
     const pleat_free_bins_t *bins = free_set_bins(set, block->stream);
     return bins != NULL && treap_lower_bound(bins->roots[free_set_bin(block->bytes)], block->bytes,
                                              block->address) == block;
@@ -373,7 +428,7 @@ bool pleat_free_set_contains(pleat_free_set_t *set, const pleat_block_t *block)
 
 size_t pleat_free_set_count(const pleat_free_set_t *set)
 {
-    size_t count = 0;
+    size_t count = set->recent != NULL ? 1 : 0;
     for (size_t i = 0; i < set->stream_count; i++) {
         count += set->streams[i]->block_count;
     }
@@ -385,10 +440,8 @@ size_t pleat_free_set_count(const pleat_free_set_t *set)
 /* Blocks below @p node, or SIZE_MAX after a violation. */
 static size_t treap_check(const pleat_block_t *node, const pleat_free_bins_t *bins, unsigned bin)
 {
-    if (node == NULL) {
-        return 0;
-    }
-    if (node->stream != bins->stream || free_set_bin(node->bytes) != bin) {
+    if (node->stream != bins->stream || node->bins != bins || node->bin != bin ||
+        free_set_bin(node->bytes) != bin) {
         pleat_error_set("F2: block 0x%llx of %llu bytes lies in bin %u of stream %llu",
                         (unsigned long long)node->address, (unsigned long long)node->bytes, bin,
                         (unsigned long long)bins->stream);
@@ -425,6 +478,9 @@ static bool bins_check(const pleat_free_bins_t *bins)
                             (unsigned long long)bins->stream);
             return false;
         }
+        if (!has_bit) {
+            continue;
+        }
         const size_t below = treap_check(bins->roots[bin], bins, bin);
         if (below == SIZE_MAX) {
             return false;
@@ -446,6 +502,26 @@ static bool bins_check(const pleat_free_bins_t *bins)
     return true;
 }
 
+/* F4: the block inserted last belongs here and lies in no bin. */
+static bool free_set_check_recent(const pleat_free_set_t *set)
+{
+    const pleat_block_t *recent = set->recent;
+    if (recent == NULL) {
+        return true;
+    }
+    const pleat_free_bins_t *bins = free_set_bins(set, recent->stream);
+    if (bins == NULL || recent->bins != bins || recent->child[0] != NULL ||
+        recent->child[1] != NULL ||
+        treap_lower_bound(bins->roots[free_set_bin(recent->bytes)], recent->bytes,
+                          recent->address) == recent) {
+        pleat_error_set("F4: block 0x%llx of %llu bytes was inserted last and is not outside its "
+                        "bins",
+                        (unsigned long long)recent->address, (unsigned long long)recent->bytes);
+        return false;
+    }
+    return true;
+}
+
 bool pleat_free_set_check(const pleat_free_set_t *set)
 {
     for (size_t i = 0; i < set->stream_count; i++) {
@@ -453,7 +529,7 @@ bool pleat_free_set_check(const pleat_free_set_t *set)
             return false;
         }
     }
-    return true;
+    return free_set_check_recent(set);
 }
 
 void pleat_free_set_fini(pleat_free_set_t *set)

@@ -17,8 +17,6 @@
 
 #include "block.h"
 
-typedef struct pleat_arena pleat_arena_t;
-typedef struct pleat_view pleat_view_t;
 typedef struct pleat_handle pleat_handle_t;
 typedef struct pleat_piece pleat_piece_t;
 
@@ -26,8 +24,8 @@ typedef struct pleat_piece pleat_piece_t;
 struct pleat_piece {
     pleat_handle_t *handle;
     pleat_view_t *view;
-    uint64_t offset;           /* in the view */
-    pleat_piece_t *next_view;  /* of the same handle */
+    uint64_t offset;          /* in the view */
+    pleat_piece_t *next_view; /* of the same handle */
 };
 
 struct pleat_handle {
@@ -35,7 +33,7 @@ struct pleat_handle {
     uint64_t bytes;
     uint64_t offset; /* home, in the arena */
     pleat_arena_t *arena;
-    pleat_block_t *start;    /* the block in which the home begins */
+    pleat_block_t *start; /* the block in which the home begins */
     uint64_t free_bytes;
     uint64_t idle_since_ns; /* when the last part became free, if all are */
     pleat_piece_t *pieces;  /* views that show it */

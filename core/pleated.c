@@ -10,8 +10,7 @@
 
 /* ---- takes ---- */
 
-pleat_status_t pleat_pleated_take_home(pleat_allocator_t *allocator,
-                                       const pleat_request_t *request,
+pleat_status_t pleat_pleated_take_home(pleat_allocator_t *allocator, const pleat_request_t *request,
                                        const pleat_home_place_t *place, pleat_block_t **block_out)
 {
     pleat_arena_t *arena = place->block->arena;
@@ -20,8 +19,8 @@ pleat_status_t pleat_pleated_take_home(pleat_allocator_t *allocator,
         pleat_error_set("no host memory for blocks");
         return PLEAT_ERR_OOM_HOST;
     }
-    const pleat_status_t status = pleat_fence_order(allocator, arena, place->offset,
-                                                    request->bytes, request->stream, &fence);
+    const pleat_status_t status =
+        pleat_fence_order(allocator, arena, place->offset, request->bytes, request->stream, &fence);
     if (status != PLEAT_OK) {
         return status;
     }
@@ -88,9 +87,9 @@ static void view_fence_parts(view_ordering_t *ordering, pleat_block_t *block)
     PLEAT_ASSERT(ordering->fences == NULL);
 }
 
-pleat_status_t pleat_pleated_take_view(pleat_allocator_t *allocator,
-                                       const pleat_request_t *request, pleat_view_t *view,
-                                       uint64_t offset, pleat_block_t **block_out)
+pleat_status_t pleat_pleated_take_view(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                       pleat_view_t *view, uint64_t offset,
+                                       pleat_block_t **block_out)
 {
     pleat_status_t status = pleat_view_note_stream(view, request->stream);
     if (status == PLEAT_OK &&
@@ -124,8 +123,7 @@ pleat_status_t pleat_pleated_take_stitch(pleat_allocator_t *allocator,
                                          uint64_t offset, pleat_block_t **block_out)
 {
     pleat_view_t *view = NULL;
-    pleat_status_t status =
-        pleat_view_create(allocator, request->stream, handles, count, &view);
+    pleat_status_t status = pleat_view_create(allocator, request->stream, handles, count, &view);
     if (status != PLEAT_OK) {
         return status;
     }
@@ -239,8 +237,8 @@ static void give_fence(pleat_allocator_t *allocator, pleat_block_t *home, pleat_
     pleat_fence_t *fence = home->fence;
     if (fence != NULL) {
         home->fence = NULL;
-        pleat_fence_leave(allocator, home->arena, home->address - home->arena->address,
-                          home->bytes, stream, fence);
+        pleat_fence_leave(allocator, home->arena, home->address - home->arena->address, home->bytes,
+                          stream, fence);
     }
 }
 

@@ -31,10 +31,10 @@ static inline uint64_t pleat_cost_hit(uint64_t bytes, uint64_t whole_bytes)
 
 /* A second range over existing handles. */
 typedef struct pleat_cost_stitch {
-    uint64_t bytes;       /* of the request */
-    uint64_t map_count;   /* handles to map */
-    uint64_t lost_bytes;  /* left over between live data */
-    uint64_t whole_bytes; /* of wholly free handles used */
+    uint64_t bytes;         /* of the request */
+    uint64_t map_count;     /* handles to map */
+    uint64_t lost_bytes;    /* left over between live data */
+    uint64_t whole_bytes;   /* of wholly free handles used */
     uint64_t partial_bytes; /* free ends and starts of handles in use, made useful */
 } pleat_cost_stitch_t;
 

@@ -30,8 +30,7 @@ static void arena_add_wholes(const pleat_arena_t *arena, uint64_t begin, uint64_
         const pleat_handle_t *handle = arena->handles[i];
         const uint64_t handle_end = handle->offset + handle->bytes;
         if (handle->offset >= begin && handle_end <= end) {
-            const uint64_t low =
-                handle->offset > place->offset ? handle->offset : place->offset;
+            const uint64_t low = handle->offset > place->offset ? handle->offset : place->offset;
             const uint64_t high = handle_end < place_end ? handle_end : place_end;
             place->whole_bytes += handle->bytes;
             place->inside_bytes += high - low;
@@ -108,17 +107,16 @@ pleat_view_place_t pleat_place_view(const pleat_allocator_t *allocator, pleat_st
         if (run.view == NULL) {
             continue;
         }
-        const bool is_high = view_is_border(view, run.offset) &&
-                             !view_is_border(view, run.offset + run.bytes);
+        const bool is_high =
+            view_is_border(view, run.offset) && !view_is_border(view, run.offset + run.bytes);
         const uint64_t offset = is_high ? run.offset + run.bytes - bytes : run.offset;
         view_sum_t sum = {0};
         pleat_view_visit(view, offset, bytes, view_add_whole, &sum);
         if (best.view == NULL || sum.whole_bytes < best.whole_bytes) {
-            best = (pleat_view_place_t){
-                .view = view,
-                .offset = offset,
-                .whole_bytes = sum.whole_bytes,
-                .inside_bytes = sum.inside_bytes};
+            best = (pleat_view_place_t){.view = view,
+                                        .offset = offset,
+                                        .whole_bytes = sum.whole_bytes,
+                                        .inside_bytes = sum.inside_bytes};
         }
         if (best.whole_bytes == 0) {
             break;
@@ -150,7 +148,7 @@ static bool plan_grow_array(void **array, size_t count, size_t element_bytes)
     return true;
 }
 
-static pleat_status_t plan_reserve(pleat_stitch_plan_t *plan, size_t count)
+pleat_status_t pleat_place_reserve(pleat_stitch_plan_t *plan, size_t count)
 {
     if (count <= plan->capacity) {
         return PLEAT_OK;
@@ -216,7 +214,7 @@ pleat_status_t pleat_place_collect(const pleat_allocator_t *allocator, pleat_str
     for (const pleat_arena_t *one = allocator->arenas; one != NULL; one = one->next) {
         handle_count += is_all || one->stream == stream ? one->handle_count : 0;
     }
-    const pleat_status_t status = plan_reserve(plan, handle_count);
+    const pleat_status_t status = pleat_place_reserve(plan, handle_count);
     if (status != PLEAT_OK) {
         return status;
     }
@@ -232,8 +230,8 @@ pleat_status_t pleat_place_collect(const pleat_allocator_t *allocator, pleat_str
 }
 
 /*
- * Choose whole handles for @p bytes: the smallest that covers the rest, else the largest, and again.
- * Returns their number, SIZE_MAX if they do not suffice.
+ * Choose whole handles for @p bytes: the smallest that covers the rest, else the largest, and
+ * again. Returns their number, SIZE_MAX if they do not suffice.
  */
 static size_t plan_fill(const pleat_stitch_plan_t *plan, uint64_t bytes, pleat_handle_t **handles,
                         uint64_t *whole_bytes_out)
@@ -290,8 +288,8 @@ static void plan_try(pleat_stitch_plan_t *plan, const pleat_candidate_t *end,
     const uint64_t left = have + whole_bytes - bytes;
     /* What is left over lies at a border of a whole handle, or between live data. */
     const bool is_left_at_start = end == NULL && start != NULL;
-    const bool is_lost = (start != NULL || whole_count == 0) &&
-                         !(is_left_at_start && whole_count > 0);
+    const bool is_lost =
+        (start != NULL || whole_count == 0) && !(is_left_at_start && whole_count > 0);
     const pleat_cost_stitch_t stitch = {.bytes = bytes,
                                         .map_count = count,
                                         .lost_bytes = is_lost ? left : 0,
@@ -361,8 +359,8 @@ pleat_stitch_place_t pleat_place_stitch(pleat_stitch_plan_t *plan, uint64_t byte
     const size_t starts = plan->start_count < ENDS_TRIED ? plan->start_count : ENDS_TRIED;
     for (size_t e = 0; e <= ends; e++) {
         for (size_t s = 0; s <= starts; s++) {
-            plan_try(plan, e == 0 ? NULL : &plan->ends[e - 1],
-                     s == 0 ? NULL : &plan->starts[s - 1], bytes, is_tight, &best);
+            plan_try(plan, e == 0 ? NULL : &plan->ends[e - 1], s == 0 ? NULL : &plan->starts[s - 1],
+                     bytes, is_tight, &best);
         }
     }
     plan_try_tightest(plan, bytes, is_tight, &best);

@@ -11,8 +11,8 @@
 
 /* Free memory at home that can hold a request. */
 typedef struct pleat_home_place {
-    pleat_block_t *block; /* NULL: none */
-    uint64_t offset;      /* in the arena */
+    pleat_block_t *block;  /* NULL: none */
+    uint64_t offset;       /* in the arena */
     uint64_t whole_bytes;  /* of wholly free handles that it would touch */
     uint64_t inside_bytes; /* of the request that would lie in them */
 } pleat_home_place_t;
@@ -53,6 +53,9 @@ typedef struct pleat_stitch_plan {
     pleat_handle_t **handles; /* of the best stitch */
     pleat_handle_t **trial;
 } pleat_stitch_plan_t;
+
+/* Make room for @p count handles. ERR_OOM_HOST: nothing changed. */
+PLEAT_NODISCARD pleat_status_t pleat_place_reserve(pleat_stitch_plan_t *plan, size_t count);
 
 void pleat_stitch_plan_fini(pleat_stitch_plan_t *plan);
 

@@ -59,13 +59,14 @@ pleat_status_t pleat_range_create(pleat_allocator_t *allocator, const pleat_requ
         free(range);
         return status;
     }
-    pleat_block_t *block = pleat_block_store_take(&allocator->blocks);
-    block->address = range->pages.address;
-    block->bytes = page_bytes * page_count;
-    block->stream = request->stream;
-    block->pool = request->pool;
+    const pleat_block_identity_t identity = {.address = range->pages.address,
+                                             .bytes = page_bytes * page_count,
+                                             .stream = request->stream,
+                                             .pool = request->pool,
+                                             .bins = request->bins,
+                                             .use = PLEAT_BLOCK_USE_UNMAPPED};
+    pleat_block_t *block = pleat_block_store_make(&allocator->blocks, &identity);
     block->range = range;
-    block->use = PLEAT_BLOCK_USE_UNMAPPED;
     pleat_unmapped_list_insert(&request->pool->unmapped, block);
     range_link(allocator, range);
     *block_out = block;

@@ -3,6 +3,7 @@
  */
 #include "reclaim.h"
 
+#include "pleated.h"
 #include "retire.h"
 
 /* ---- garbage collection ---- */
@@ -144,14 +145,68 @@ static pleat_status_t reclaim_pool(pleat_allocator_t *allocator, pleat_pool_t *p
     return PLEAT_OK;
 }
 
+pleat_status_t pleat_reclaim_pools(pleat_allocator_t *allocator)
+{
+    const pleat_status_t status = reclaim_pool(allocator, &allocator->large_pool);
+    return status != PLEAT_OK ? status : reclaim_pool(allocator, &allocator->small_pool);
+}
+
 pleat_status_t pleat_reclaim_all(pleat_allocator_t *allocator)
 {
     pleat_status_t status = pleat_retire_synchronize(allocator);
     if (status == PLEAT_OK) {
-        status = reclaim_pool(allocator, &allocator->large_pool);
+        status = pleat_reclaim_pools(allocator);
     }
-    if (status == PLEAT_OK) {
-        status = reclaim_pool(allocator, &allocator->small_pool);
+    if (status == PLEAT_OK && allocator->arenas != NULL) {
+        uint64_t released_bytes = 0;
+        status = pleat_pleated_release(allocator, UINT64_MAX, true, &released_bytes);
     }
     return status;
+}
+
+/* ---- the chain ---- */
+
+/* Ask the device, within the limit. */
+static pleat_status_t reclaim_grow(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                   pleat_grow_fn_t grow, pleat_block_t **block_out)
+{
+    uint64_t wanted_bytes = 0;
+    if (pleat_options_has_limit(&allocator->options) &&
+        (!pleat_add_checked(allocator->held_bytes, request->segment_bytes, &wanted_bytes) ||
+         wanted_bytes > allocator->options.limit_bytes)) {
+        return PLEAT_ERR_OOM_DEVICE;
+    }
+    return grow(allocator, request, block_out);
+}
+
+pleat_status_t pleat_reclaim_chain(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                   pleat_grow_fn_t grow, pleat_block_t **block_out)
+{
+    if (pleat_options_collects_garbage(&allocator->options)) {
+        const pleat_status_t status = pleat_reclaim_garbage(allocator);
+        if (status != PLEAT_OK) {
+            return status;
+        }
+    }
+    pleat_status_t status = reclaim_grow(allocator, request, grow, block_out);
+    if (status != PLEAT_ERR_OOM_DEVICE) {
+        return status;
+    }
+    bool is_enough = false;
+    status = pleat_reclaim_oversize(allocator, request, &is_enough);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    if (is_enough) {
+        status = reclaim_grow(allocator, request, grow, block_out);
+        if (status != PLEAT_ERR_OOM_DEVICE) {
+            return status;
+        }
+    }
+    status = pleat_reclaim_all(allocator);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    allocator->stats.num_alloc_retries += 1; /* counted whether or not the attempt succeeds */
+    return reclaim_grow(allocator, request, grow, block_out);
 }

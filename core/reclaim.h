@@ -24,7 +24,23 @@ PLEAT_NODISCARD pleat_status_t pleat_reclaim_oversize(pleat_allocator_t *allocat
                                                       const pleat_request_t *request,
                                                       bool *is_enough_out);
 
-/* Wait for all waiting frees, then give back every free segment. */
+/* Ask the device for memory in a mode of PyTorch; as pleat_backing_ops_t's supply. */
+typedef pleat_status_t (*pleat_grow_fn_t)(pleat_allocator_t *allocator,
+                                          const pleat_request_t *request,
+                                          pleat_block_t **block_out);
+
+/*
+ * PyTorch's chain: garbage collection; the device, within the limit; oversize blocks and the device
+ * again; everything and the device again, which counts as a retry.
+ */
+PLEAT_NODISCARD pleat_status_t pleat_reclaim_chain(pleat_allocator_t *allocator,
+                                                   const pleat_request_t *request,
+                                                   pleat_grow_fn_t grow, pleat_block_t **block_out);
+
+/* Give back every free plain segment and what can go of PyTorch's ranges; waits for no free. */
+PLEAT_NODISCARD pleat_status_t pleat_reclaim_pools(pleat_allocator_t *allocator);
+
+/* Wait for all waiting frees, then give back all free memory. */
 PLEAT_NODISCARD pleat_status_t pleat_reclaim_all(pleat_allocator_t *allocator);
 
 #endif

@@ -3,6 +3,8 @@
  */
 #include "retire.h"
 
+#include "pleated.h"
+
 /* Absorb a neighbour if it is free; changes the split counters' net sums. */
 static void retire_merge(pleat_allocator_t *allocator, pleat_block_t *block, pleat_block_t *other,
                          int64_t *count_change, int64_t *bytes_change)
@@ -16,9 +18,35 @@ static void retire_merge(pleat_allocator_t *allocator, pleat_block_t *block, ple
 }
 
 /*
- * No stream uses the block any more. The split counters move once, by the net change: three
- * partial changes would give other sums and peaks.
+ * Back to its pool, merged with its neighbours; a slab that is free altogether goes back whole. The
+ * split counters move once, by the net change: three partial changes would give other sums and
+ * peaks.
  */
+static void retire_to_pool(pleat_allocator_t *allocator, pleat_block_t *block)
+{
+    pleat_pool_t *pool = block->pool;
+    pleat_stats_t *stats = &allocator->stats;
+    int64_t count_change = 0;
+    int64_t bytes_change = 0;
+    retire_merge(allocator, block, block->left, &count_change, &bytes_change);
+    retire_merge(allocator, block, block->right, &count_change, &bytes_change);
+    const bool is_split = pleat_block_is_split(block);
+    if (is_split) {
+        count_change += 1;
+        bytes_change += (int64_t)block->bytes;
+    }
+    if (block->range == NULL) {
+        pleat_stats_change(stats->inactive_split, pool->kind, count_change);
+        pleat_stats_change(stats->inactive_split_bytes, pool->kind, bytes_change);
+    }
+    if (block->slab != NULL && !is_split) {
+        pleat_pleated_give_slab(allocator, block);
+    } else {
+        pleat_pool_give(pool, block);
+    }
+}
+
+/* No stream uses the block any more. */
 static void retire_complete(void *context, pleat_block_t *block)
 {
     pleat_allocator_t *allocator = context;
@@ -29,27 +57,20 @@ static void retire_complete(void *context, pleat_block_t *block)
     const uint64_t requested_bytes = block->requested_bytes;
     pleat_allocator_trace(allocator, PLEAT_ACTION_FREE_COMPLETED, block->address, requested_bytes,
                           block->stream);
-    int64_t count_change = 0;
-    int64_t bytes_change = 0;
-    retire_merge(allocator, block, block->left, &count_change, &bytes_change);
-    retire_merge(allocator, block, block->right, &count_change, &bytes_change);
-    pleat_pool_give(pool, block);
-    if (pleat_block_is_split(block)) {
-        count_change += 1;
-        bytes_change += (int64_t)block->bytes;
-    }
     pleat_stats_t *stats = &allocator->stats;
-    if (block->range == NULL) {
-        pleat_stats_change(stats->inactive_split, pool->kind, count_change);
-        pleat_stats_change(stats->inactive_split_bytes, pool->kind, bytes_change);
+    if (block->arena != NULL || block->view != NULL) {
+        pleat_pleated_give(allocator, block);
+    } else {
+        retire_to_pool(allocator, block);
     }
     pleat_stats_decrease(stats->active, pool->kind, 1);
     pleat_stats_decrease(stats->active_bytes, pool->kind, freed_bytes);
     pleat_stats_decrease(stats->requested_bytes, pool->kind, requested_bytes);
 }
 
-pleat_status_t pleat_retire_block(pleat_allocator_t *allocator, pleat_block_t *block)
+pleat_status_t pleat_retire_block(pleat_allocator_t *allocator, pleat_block_t **link)
 {
+    pleat_block_t *block = *link;
     PLEAT_ASSERT(block->use == PLEAT_BLOCK_USE_LIVE);
     if (block->uses != NULL) {
         const pleat_status_t status = pleat_waiting_begin(&allocator->waiting, block);
@@ -57,7 +78,7 @@ pleat_status_t pleat_retire_block(pleat_allocator_t *allocator, pleat_block_t *b
             return status;
         }
     }
-    pleat_address_map_remove(&allocator->live, block->address);
+    pleat_address_map_remove(&allocator->live, link);
     pleat_stats_t *stats = &allocator->stats;
     pleat_stats_decrease(stats->allocation, block->pool->kind, 1);
     pleat_stats_decrease(stats->allocated_bytes, block->pool->kind, block->bytes);
@@ -85,4 +106,14 @@ pleat_status_t pleat_retire_synchronize(pleat_allocator_t *allocator)
 {
     allocator->stats.num_sync_all_streams += 1;
     return pleat_waiting_finish(&allocator->waiting, retire_complete, allocator);
+}
+
+pleat_status_t pleat_retire_wait_for_one(pleat_allocator_t *allocator, bool *has_waited_out)
+{
+    *has_waited_out = allocator->waiting.active != NULL;
+    if (!*has_waited_out) {
+        return PLEAT_OK;
+    }
+    allocator->stats.num_sync_all_streams += 1;
+    return pleat_waiting_finish_one(&allocator->waiting, retire_complete, allocator);
 }

@@ -3,7 +3,6 @@
  */
 #include "serve.h"
 
-#include "reclaim.h"
 #include "retire.h"
 
 pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t requested_bytes,
@@ -22,8 +21,10 @@ pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t reque
 pleat_block_t *pleat_serve_find(pleat_allocator_t *allocator, const pleat_request_t *request)
 {
     pleat_block_t *block =
-        pleat_free_set_find(&request->pool->free_blocks, request->stream, request->bytes);
-    if (block != NULL && block->range != NULL) {
+        request->bins != NULL
+            ? pleat_free_bins_find(request->bins, request->bytes)
+            : pleat_free_set_find(&request->pool->free_blocks, request->stream, request->bytes);
+    if (block != NULL && !pleat_block_is_plain(block)) {
         block = allocator->backing->choose(allocator, request, block);
     }
     if (block == NULL || !pleat_pool_may_serve(&allocator->options, block, request->bytes)) {
@@ -33,12 +34,12 @@ pleat_block_t *pleat_serve_find(pleat_allocator_t *allocator, const pleat_reques
 }
 
 /* Whatever the request may need of host memory, before anything changes. */
-static pleat_status_t serve_reserve(pleat_allocator_t *allocator, const pleat_request_t *request)
+static pleat_status_t serve_reserve(pleat_allocator_t *allocator, pleat_request_t *request)
 {
-    const size_t block_count = allocator->backing->grow_block_count + 1; /* one to split off */
-    if (!pleat_block_store_reserve(&allocator->blocks, block_count) ||
-        !pleat_address_map_reserve(&allocator->live) ||
-        !pleat_free_set_reserve(&request->pool->free_blocks, request->stream)) {
+    const size_t block_count = allocator->backing->supply_block_count + 1; /* one to split off */
+    request->bins = pleat_free_set_reserve(&request->pool->free_blocks, request->stream);
+    if (request->bins == NULL || !pleat_block_store_reserve(&allocator->blocks, block_count) ||
+        !pleat_address_map_reserve(&allocator->live)) {
         pleat_error_set("no host memory for the record of an allocation of %llu bytes",
                         (unsigned long long)request->requested_bytes);
         return PLEAT_ERR_OOM_HOST;
@@ -57,52 +58,6 @@ static pleat_block_t *serve_search(pleat_allocator_t *allocator, const pleat_req
         pleat_pool_take(request->pool, block);
     }
     return block;
-}
-
-/* Ask the device, within the limit. */
-static pleat_status_t serve_grow(pleat_allocator_t *allocator, const pleat_request_t *request,
-                                 pleat_block_t **block_out)
-{
-    uint64_t wanted_bytes = 0;
-    if (pleat_options_has_limit(&allocator->options) &&
-        (!pleat_add_checked(allocator->held_bytes, request->segment_bytes, &wanted_bytes) ||
-         wanted_bytes > allocator->options.limit_bytes)) {
-        return PLEAT_ERR_OOM_DEVICE;
-    }
-    return allocator->backing->grow(allocator, request, block_out);
-}
-
-/* No free block fits: ask the device, and give back cached memory until it has some. */
-static pleat_status_t serve_miss(pleat_allocator_t *allocator, const pleat_request_t *request,
-                                 pleat_block_t **block_out)
-{
-    if (pleat_options_collects_garbage(&allocator->options)) {
-        const pleat_status_t status = pleat_reclaim_garbage(allocator);
-        if (status != PLEAT_OK) {
-            return status;
-        }
-    }
-    pleat_status_t status = serve_grow(allocator, request, block_out);
-    if (status != PLEAT_ERR_OOM_DEVICE) {
-        return status;
-    }
-    bool is_enough = false;
-    status = pleat_reclaim_oversize(allocator, request, &is_enough);
-    if (status != PLEAT_OK) {
-        return status;
-    }
-    if (is_enough) {
-        status = serve_grow(allocator, request, block_out);
-        if (status != PLEAT_ERR_OOM_DEVICE) {
-            return status;
-        }
-    }
-    status = pleat_reclaim_all(allocator);
-    if (status != PLEAT_OK) {
-        return status;
-    }
-    allocator->stats.num_alloc_retries += 1; /* counted whether or not the attempt succeeds */
-    return serve_grow(allocator, request, block_out);
 }
 
 static void serve_report_oom(pleat_allocator_t *allocator, const pleat_request_t *request)
@@ -136,8 +91,9 @@ static void serve_report_oom(pleat_allocator_t *allocator, const pleat_request_t
                     (unsigned long long)allocator->last_oom.reserved_bytes);
 }
 
-/* The split counters of a plain segment: the request took @p taken_bytes of a free block, of which
- * @p rest_bytes are left (0: it took all). Expandable ranges do not count, as in PyTorch. */
+/* The split counters of a plain segment or a slab: the request took @p taken_bytes of a free block,
+ * of which @p rest_bytes are left (0: it took all). Ranges of torch_expandable do not count, as in
+ * PyTorch; arenas of pleated mode count for themselves. */
 static void serve_count_split(pleat_allocator_t *allocator, pleat_stat_kind_t kind, bool was_split,
                               uint64_t taken_bytes, uint64_t rest_bytes)
 {
@@ -158,16 +114,17 @@ static pleat_block_t *serve_split(pleat_allocator_t *allocator, const pleat_requ
                                   pleat_block_t *block)
 {
     const bool was_split = pleat_block_is_split(block);
-    const bool is_plain = block->range == NULL;
+    const bool counts_splits = pleat_block_is_plain(block) || block->slab != NULL;
     uint64_t rest_bytes = 0;
-    if (allocator->backing->should_split(allocator, block, request)) {
+    if (block->bytes > request->bytes &&
+        allocator->backing->should_split(allocator, block, request)) {
         pleat_block_t *rest = block;
         block = pleat_block_store_take(&allocator->blocks);
         pleat_block_split(rest, request->bytes, block);
         pleat_pool_give(request->pool, rest);
         rest_bytes = rest->bytes;
     }
-    if (is_plain) {
+    if (counts_splits) {
         serve_count_split(allocator, request->pool->kind, was_split, block->bytes, rest_bytes);
     }
     return block;
@@ -198,7 +155,7 @@ static void serve_hand_out(pleat_allocator_t *allocator, const pleat_request_t *
 pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_bytes,
                            pleat_stream_t stream, pleat_devptr_t *ptr_out)
 {
-    const pleat_request_t request = pleat_serve_request(allocator, requested_bytes, stream);
+    pleat_request_t request = pleat_serve_request(allocator, requested_bytes, stream);
     pleat_status_t status = serve_reserve(allocator, &request);
     if (status == PLEAT_OK) {
         status = pleat_retire_poll(allocator);
@@ -208,7 +165,7 @@ pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_byte
     }
     pleat_block_t *block = serve_search(allocator, &request);
     if (block == NULL) {
-        status = serve_miss(allocator, &request, &block);
+        status = allocator->backing->supply(allocator, &request, &block);
         if (status == PLEAT_ERR_OOM_DEVICE) {
             serve_report_oom(allocator, &request);
         }

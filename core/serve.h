@@ -13,7 +13,8 @@
 pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t requested_bytes,
                                     pleat_stream_t stream);
 
-/* The free block that would serve @p request, NULL if none; it stays in its set. */
+/* The free block that would serve @p request, whose bins are looked up if it has none; NULL: none
+ * would. It stays in its set. */
 pleat_block_t *pleat_serve_find(pleat_allocator_t *allocator, const pleat_request_t *request);
 
 /* Serve a request; the status is that of pleat_alloc. */

@@ -20,7 +20,9 @@ static bool snapshot_is_mapped(const pleat_block_t *block)
 /* A segment is a plain allocation or one mapped run of a range. */
 static bool snapshot_is_head(const pleat_block_t *block)
 {
-    return snapshot_is_mapped(block) && (block->left == NULL || !snapshot_is_mapped(block->left));
+    /* Slabs and views show up as parts of their arenas. */
+    return snapshot_is_mapped(block) && block->slab == NULL && block->view == NULL &&
+           (block->left == NULL || !snapshot_is_mapped(block->left));
 }
 
 /* First blocks of all segments, by address; the caller frees them. NULL: no host memory. */
@@ -50,6 +52,8 @@ static pleat_block_state_t snapshot_state(const pleat_block_t *block)
 {
     switch (block->use) {
     case PLEAT_BLOCK_USE_LIVE:
+    case PLEAT_BLOCK_USE_PART:
+    case PLEAT_BLOCK_USE_SLAB:
         return PLEAT_BLOCK_ALLOCATED;
     case PLEAT_BLOCK_USE_WAITING:
         return PLEAT_BLOCK_PENDING_FREE;
@@ -68,7 +72,7 @@ static void snapshot_add_segment(pleat_snapshot_t *snapshot, const pleat_block_t
         .address = head->address,
         .stream = head->stream,
         .is_small = pleat_pool_is_small(head->pool),
-        .is_expandable = head->range != NULL,
+        .is_expandable = !pleat_block_is_plain(head),
         .first_block = snapshot->block_count,
     };
     for (const pleat_block_t *block = head; block != NULL && snapshot_is_mapped(block);
@@ -123,9 +127,9 @@ pleat_status_t pleat_snapshot_take(pleat_allocator_t *allocator, pleat_snapshot_
                         allocator == NULL ? "allocator" : "snapshot_out");
         return PLEAT_ERR_INVALID;
     }
-    (void)pthread_mutex_lock(&allocator->lock);
+    pleat_lock_acquire(&allocator->lock);
     pleat_snapshot_t *snapshot = snapshot_build(allocator);
-    (void)pthread_mutex_unlock(&allocator->lock);
+    pleat_lock_release(&allocator->lock);
     if (snapshot == NULL) {
         pleat_error_set("no host memory for a snapshot");
         return PLEAT_ERR_OOM_HOST;

@@ -44,8 +44,7 @@ static pleat_status_t view_map(pleat_allocator_t *allocator, pleat_view_t *view)
         status = pleat_vmm_set_access(allocator->vmm, view->address, view->bytes);
     }
     if (status != PLEAT_OK && mapped_bytes > 0) {
-        const pleat_status_t ignored =
-            pleat_vmm_unmap(allocator->vmm, view->address, mapped_bytes);
+        const pleat_status_t ignored = pleat_vmm_unmap(allocator->vmm, view->address, mapped_bytes);
         (void)ignored;
     }
     return status;
@@ -63,12 +62,11 @@ pleat_status_t pleat_view_create(pleat_allocator_t *allocator, pleat_stream_t st
     view->stream = stream;
     view->piece_count = count;
     for (size_t i = 0; i < count; i++) {
-        view->pieces[i] = (pleat_piece_t){
-            .handle = handles[i], .view = view, .offset = view->bytes};
+        view->pieces[i] =
+            (pleat_piece_t){.handle = handles[i], .view = view, .offset = view->bytes};
         view->bytes += handles[i]->bytes;
     }
-    pleat_status_t status =
-        pleat_vmm_address_reserve(allocator->vmm, view->bytes, &view->address);
+    pleat_status_t status = pleat_vmm_address_reserve(allocator->vmm, view->bytes, &view->address);
     if (status != PLEAT_OK) {
         goto err_free;
     }
@@ -83,6 +81,8 @@ pleat_status_t pleat_view_create(pleat_allocator_t *allocator, pleat_stream_t st
     }
     *link = view;
     allocator->view_mappings += count;
+    allocator->stats.view_mappings = (int64_t)allocator->view_mappings;
+    allocator->stats.view_count++;
     *view_out = view;
     return PLEAT_OK;
 
@@ -104,6 +104,8 @@ void pleat_view_forget(pleat_allocator_t *allocator, pleat_view_t *view)
     }
     *link = view->next;
     allocator->view_mappings -= view->piece_count;
+    allocator->stats.view_mappings = (int64_t)allocator->view_mappings;
+    allocator->stats.view_count--;
     free(view->streams);
     free(view);
 }
@@ -197,8 +199,7 @@ pleat_status_t pleat_view_note_stream(pleat_view_t *view, pleat_stream_t stream)
             return PLEAT_OK;
         }
     }
-    pleat_stream_t *streams =
-        realloc(view->streams, (view->stream_count + 1) * sizeof(*streams));
+    pleat_stream_t *streams = realloc(view->streams, (view->stream_count + 1) * sizeof(*streams));
     if (streams == NULL) {
         pleat_error_set("no host memory for the streams of a view");
         return PLEAT_ERR_OOM_HOST;
@@ -236,8 +237,8 @@ static void view_take_part(void *context, pleat_handle_t *handle, uint64_t home_
     view_taking_t *taking = context;
     pleat_block_t *block = pleat_arena_free_block(handle->arena, home_offset);
     PLEAT_ASSERT(block != NULL);
-    pleat_block_t *part = pleat_arena_take(taking->allocator, block, home_offset, bytes,
-                                           PLEAT_BLOCK_USE_PART);
+    pleat_block_t *part =
+        pleat_arena_take(taking->allocator, block, home_offset, bytes, PLEAT_BLOCK_USE_PART);
     *taking->link = part;
     taking->link = &part->child[0];
 }
@@ -245,13 +246,13 @@ static void view_take_part(void *context, pleat_handle_t *handle, uint64_t home_
 pleat_block_t *pleat_view_take(pleat_allocator_t *allocator, pleat_view_t *view, uint64_t offset,
                                uint64_t bytes, pleat_stream_t stream)
 {
-    pleat_block_t *block = pleat_block_store_take(&allocator->blocks);
-    block->address = view->address + offset;
-    block->bytes = bytes;
-    block->stream = stream;
-    block->pool = &allocator->large_pool;
+    const pleat_block_identity_t identity = {.address = view->address + offset,
+                                             .bytes = bytes,
+                                             .stream = stream,
+                                             .pool = &allocator->large_pool,
+                                             .use = PLEAT_BLOCK_USE_LIVE};
+    pleat_block_t *block = pleat_block_store_make(&allocator->blocks, &identity);
     block->view = view;
-    block->use = PLEAT_BLOCK_USE_LIVE;
     view_taking_t taking = {.allocator = allocator, .link = &block->child[0]};
     pleat_view_visit(view, offset, bytes, view_take_part, &taking);
     view->live_count++;
@@ -277,4 +278,3 @@ void pleat_view_give(pleat_allocator_t *allocator, pleat_block_t *block)
     block->view = NULL;
     pleat_block_store_give(&allocator->blocks, block);
 }
-

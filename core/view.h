@@ -2,8 +2,8 @@
  * view: a second address range over handles that are mapped elsewhere already. It joins free memory
  * that lies apart: the free end of one handle, whole free handles, the free start of another. The
  * idea of a second mapping over existing memory is that of GMLake (C. Guo et al., ASPLOS 2024);
- * handles of mixed size, partial ones at both ends, and no unmapping on the way are those of our own
- * study (experiments/policy).
+ * handles of mixed size, partial ones at both ends, and no unmapping on the way are those of our
+ * own study (experiments/policy).
  *
  * What a view gives out is taken from the home addresses of its handles, so that no byte is in use
  * twice. A view stays for reuse until it is evicted: then nothing is live in it, and no work uses
@@ -21,7 +21,7 @@
 struct pleat_view {
     pleat_devptr_t address;
     uint64_t bytes;
-    pleat_stream_t stream; /* that it was made for */
+    pleat_stream_t stream;   /* that it was made for */
     pleat_stream_t *streams; /* that used it; all work of theirs must be over before it goes */
     size_t stream_count;
     uint64_t live_count;
@@ -49,8 +49,7 @@ PLEAT_NODISCARD pleat_status_t pleat_view_create(pleat_allocator_t *allocator,
 
 /* Unmap a view in which nothing is live; no work uses its addresses any more. The device's error:
  * nothing changed. Two device calls. */
-PLEAT_NODISCARD pleat_status_t pleat_view_destroy(pleat_allocator_t *allocator,
-                                                  pleat_view_t *view);
+PLEAT_NODISCARD pleat_status_t pleat_view_destroy(pleat_allocator_t *allocator, pleat_view_t *view);
 
 /* End the record of a view; what the device holds of it stays. For destruction only. */
 void pleat_view_forget(pleat_allocator_t *allocator, pleat_view_t *view);

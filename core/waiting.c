@@ -273,6 +273,15 @@ pleat_status_t pleat_waiting_finish(pleat_waiting_t *waiting, pleat_wait_done_fn
     return waiting_visit(waiting, true, done, context);
 }
 
+pleat_status_t pleat_waiting_finish_one(pleat_waiting_t *waiting, pleat_wait_done_fn_t done,
+                                        void *context)
+{
+    PLEAT_ASSERT(waiting->active != NULL);
+    const pleat_status_t status =
+        pleat_vmm_event_synchronize(waiting->vmm, waiting->active->first->event);
+    return status != PLEAT_OK ? status : pleat_waiting_poll(waiting, done, context);
+}
+
 void pleat_waiting_abandon(pleat_waiting_t *waiting)
 {
     while (waiting->active != NULL) {

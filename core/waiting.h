@@ -75,6 +75,10 @@ PLEAT_NODISCARD pleat_status_t pleat_waiting_poll(pleat_waiting_t *waiting,
 PLEAT_NODISCARD pleat_status_t pleat_waiting_finish(pleat_waiting_t *waiting,
                                                     pleat_wait_done_fn_t done, void *context);
 
+/* Wait for the front of the first queue, which must exist, then end all that is ready. */
+PLEAT_NODISCARD pleat_status_t pleat_waiting_finish_one(pleat_waiting_t *waiting,
+                                                        pleat_wait_done_fn_t done, void *context);
+
 /* End all waits without asking the device; for destruction only. */
 void pleat_waiting_abandon(pleat_waiting_t *waiting);
 

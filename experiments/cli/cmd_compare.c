@@ -22,6 +22,7 @@ typedef struct pleat_cli_comparison {
     char **names;
     size_t trace_count;
     size_t rows_per_trace;
+    uint64_t refused_count; /* requests that no allocator takes, over all traces */
 } pleat_cli_comparison_t;
 
 static int pleat_cli_compare_trace(pleat_cli_comparison_t *comparison, size_t index,
@@ -41,6 +42,7 @@ static int pleat_cli_compare_trace(pleat_cli_comparison_t *comparison, size_t in
             (void)fflush(stdout);
         }
     }
+    comparison->refused_count += job.refused_count;
     comparison->names[index] = job.name; /* kept when the job ends */
     job.name = NULL;
     pleat_cli_replay_job_close(&job);
@@ -82,7 +84,7 @@ static int pleat_cli_compare_judge(const pleat_cli_comparison_t *comparison)
             return PLEAT_CLI_EXIT_NO;
         }
     }
-    return PLEAT_CLI_EXIT_GOOD;
+    return comparison->refused_count > 0 ? PLEAT_CLI_EXIT_NO : PLEAT_CLI_EXIT_GOOD;
 }
 
 static int pleat_cli_compare_all(pleat_cli_comparison_t *comparison, char **paths)

@@ -46,7 +46,7 @@ static int pleat_cli_replay_trace(const pleat_cli_replay_options_t *options, con
             pleat_cli_replay_print_oom(&job);
         }
     }
-    if (exit_status == PLEAT_CLI_EXIT_GOOD && metrics.num_ooms > 0) {
+    if (exit_status == PLEAT_CLI_EXIT_GOOD && metrics.num_ooms + job.refused_count > 0) {
         exit_status = PLEAT_CLI_EXIT_NO;
     }
     pleat_cli_replay_job_close(&job);

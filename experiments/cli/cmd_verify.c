@@ -92,14 +92,12 @@ static int pleat_cli_verify_session(const pleat_cli_verify_call_t *call, pleat_i
         return pleat_cli_verify_unreadable(result);
     }
     check.differences = calloc(call->difference_max, sizeof(*check.differences));
-    if (!check.differences) {
-        exit_status = pleat_cli_error("no host memory");
-    } else if (pleat_session_check_run(session, 0, &check) != PLEAT_OK) {
+    if (check.differences && pleat_session_check_run(session, 0, &check) != PLEAT_OK) {
         exit_status = pleat_cli_verify_unreadable(result);
-    } else if (!pleat_cli_verify_take_session(result, &check)) {
-        exit_status = pleat_cli_error("no host memory");
-    } else {
+    } else if (check.differences && pleat_cli_verify_take_session(result, &check)) {
         exit_status = pleat_cli_verify_judge(result, check.skipped);
+    } else {
+        exit_status = pleat_cli_error("no host memory");
     }
     free(check.differences);
     pleat_session_destroy(session);
@@ -251,7 +249,7 @@ static int pleat_cli_verify_file(const pleat_cli_verify_call_t *call, const char
     case PLEAT_INPUT_UNKNOWN:
     case PLEAT_INPUT_PICKLE:
     case PLEAT_INPUT_KIND_COUNT:
-        (void)!pleat_input_refuse(input, "a recorded session, a case or a trace");
+        pleat_input_refuse(input, "a recorded session, a case or a trace");
         exit_status = pleat_cli_verify_unreadable(result);
         break;
     }

@@ -69,7 +69,8 @@ static int pleat_cli_final_stats_trace(const pleat_cli_replay_options_t *options
     if (exit_status == PLEAT_CLI_EXIT_GOOD) {
         *stats_out = (pleat_stats_t)PLEAT_STATS_INIT;
         pleat_read_stats(pleat_replay_allocator(job.replay), stats_out);
-        exit_status = metrics.num_ooms > 0 ? PLEAT_CLI_EXIT_NO : PLEAT_CLI_EXIT_GOOD;
+        exit_status =
+            metrics.num_ooms + job.refused_count > 0 ? PLEAT_CLI_EXIT_NO : PLEAT_CLI_EXIT_GOOD;
     }
     pleat_cli_replay_job_close(&job);
     return exit_status;
@@ -96,7 +97,7 @@ static int pleat_cli_final_stats_read(const pleat_cli_replay_options_t *options,
     case PLEAT_INPUT_UNKNOWN:
     case PLEAT_INPUT_PICKLE:
     case PLEAT_INPUT_KIND_COUNT:
-        (void)!pleat_input_refuse(input, "a trace, a recorded session or a case");
+        pleat_input_refuse(input, "a trace, a recorded session or a case");
         exit_status = pleat_cli_error("%s", pleat_last_error());
         break;
     }

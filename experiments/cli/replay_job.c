@@ -70,6 +70,22 @@ static void pleat_cli_replay_job_drop_empty_cache(pleat_program_t *program)
     program->call_count = kept;
 }
 
+/* The engine refuses such requests without a trace in its counters, so they are counted here. */
+static void pleat_cli_replay_job_count_refused(pleat_cli_replay_job_t *job)
+{
+    for (size_t i = 0; i < job->program->call_count; i++) {
+        const pleat_program_call_t *call = &job->program->calls[i];
+
+        if (call->kind == PLEAT_PROGRAM_ALLOC && call->bytes >> 60 != 0) {
+            job->refused_count++;
+        }
+    }
+    if (job->refused_count > 0) {
+        pleat_cli_warn("%s: requests of 2^60 bytes or more fail: %llu", job->name,
+                       (unsigned long long)job->refused_count);
+    }
+}
+
 static int pleat_cli_replay_job_take(pleat_cli_replay_job_t *job, pleat_trace_t *trace)
 {
     pleat_status_t status = pleat_cli_replay_job_read(job, trace);
@@ -85,6 +101,7 @@ static int pleat_cli_replay_job_take(pleat_cli_replay_job_t *job, pleat_trace_t 
     if (job->options->drops_empty_cache) {
         pleat_cli_replay_job_drop_empty_cache(job->program);
     }
+    pleat_cli_replay_job_count_refused(job);
     return PLEAT_CLI_EXIT_GOOD;
 }
 

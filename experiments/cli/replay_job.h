@@ -12,6 +12,8 @@ typedef struct pleat_cli_replay_job {
     const pleat_cli_replay_options_t *options;
     char *name; /* of the trace */
     pleat_program_t *program;
+    uint64_t
+        refused_count; /* requests so large that no allocator takes them, and none counts them */
     pleat_replay_t *replay; /* the last one that was run, for reports of its end */
 } pleat_cli_replay_job_t;
 

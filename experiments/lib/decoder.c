@@ -18,7 +18,7 @@
 #include <zstd.h>
 
 /* An xz file can ask for a dictionary of up to 4 GiB; xz -9 asks for 64 MiB. */
-static const uint64_t XZ_MEMORY_LIMIT_BYTES = UINT64_C(2) << 30;
+static const uint64_t xz_memory_limit_bytes = UINT64_C(2) << 30;
 
 struct pleat_decoder {
     pleat_packing_t packing;
@@ -69,7 +69,7 @@ static bool pleat_decoder_start(pleat_decoder_t *decoder)
     }
     case PLEAT_PACKING_XZ:
         decoder->xz = (lzma_stream)LZMA_STREAM_INIT;
-        return lzma_stream_decoder(&decoder->xz, XZ_MEMORY_LIMIT_BYTES, LZMA_CONCATENATED) ==
+        return lzma_stream_decoder(&decoder->xz, xz_memory_limit_bytes, LZMA_CONCATENATED) ==
                LZMA_OK;
     case PLEAT_PACKING_ZSTD:
         decoder->zstd = ZSTD_createDStream();

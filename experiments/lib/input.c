@@ -162,12 +162,13 @@ static pleat_status_t pleat_input_make_room(pleat_input_t *input)
         return pleat_input_fail(input, PLEAT_ERR_FORMAT, "line %" PRIu64 " is longer than 16 MiB",
                                 input->line_number + 1);
     }
-    char *larger = realloc(input->window, input->capacity * 2);
+    const size_t capacity = input->capacity + WINDOW_CAPACITY;
+    char *larger = realloc(input->window, capacity);
     if (larger == NULL) {
         return pleat_input_fail(input, PLEAT_ERR_OOM_HOST, "no memory for a long line");
     }
     input->window = larger;
-    input->capacity *= 2;
+    input->capacity = capacity;
     return PLEAT_OK;
 }
 
@@ -310,7 +311,7 @@ uint64_t pleat_input_offset(const pleat_input_t *input)
     return input->offset;
 }
 
-pleat_status_t pleat_input_refuse(const pleat_input_t *input, const char *wanted)
+void pleat_input_refuse(const pleat_input_t *input, const char *wanted)
 {
     const bool is_empty = input->is_end && input->end == 0;
     if (is_empty && input->offset == 0) {
@@ -328,7 +329,6 @@ pleat_status_t pleat_input_refuse(const pleat_input_t *input, const char *wanted
         pleat_error_set("%s: this is %s, %s was expected", input->name,
                         pleat_input_kind_text(input->kind), wanted);
     }
-    return PLEAT_ERR_FORMAT;
 }
 
 pleat_status_t pleat_input_read(pleat_input_t *input, void *buffer, size_t capacity,
@@ -405,6 +405,11 @@ pleat_status_t pleat_input_read_line(pleat_input_t *input, pleat_input_line_t *l
     line_out->text = input->window + input->begin;
     line_out->length = length;
     line_out->number = ++input->line_number;
+    if (memchr(line_out->text, '\0', length) != NULL) {
+        return pleat_input_fail(input, PLEAT_ERR_FORMAT,
+                                "line %" PRIu64 " has a zero byte, so this is no text",
+                                input->line_number);
+    }
     if (has_line_end && length > 0 && line_out->text[length - 1] == '\r') {
         line_out->length--;
     }

@@ -71,12 +71,12 @@ pleat_input_kind_t pleat_input_kind(const pleat_input_t *input);
 const char *pleat_input_kind_text(pleat_input_kind_t kind);
 
 /**
- * Refuse an input of unknown or unsupported kind with a message that says what it seems to be and
- * what can be read instead. Sets the error text; always returns PLEAT_ERR_FORMAT.
+ * Set the error text for an input of a kind that the caller does not read: what it seems to be, and
+ * what can be read instead. The caller returns PLEAT_ERR_FORMAT.
  *
  * @param wanted  what the caller reads, such as "a trace".
  */
-PLEAT_NODISCARD pleat_status_t pleat_input_refuse(const pleat_input_t *input, const char *wanted);
+void pleat_input_refuse(const pleat_input_t *input, const char *wanted);
 
 /**
  * Read up to @p capacity unpacked bytes; fewer than asked for only at the end.
@@ -95,7 +95,8 @@ PLEAT_NODISCARD pleat_status_t pleat_input_read(pleat_input_t *input, void *buff
  * dropped.
  *
  * @param[out] has_line_out  false at the end.
- * Errors as pleat_input_read, and PLEAT_ERR_OOM_HOST when a line outgrows host memory.
+ * Errors as pleat_input_read; PLEAT_ERR_FORMAT for a zero byte or a line beyond 16 MiB, and
+ * PLEAT_ERR_OOM_HOST when a line outgrows host memory.
  */
 PLEAT_NODISCARD pleat_status_t pleat_input_read_line(pleat_input_t *input,
                                                      pleat_input_line_t *line_out,

@@ -23,6 +23,15 @@ void pleat_program_destroy(pleat_program_t *program)
 pleat_status_t pleat_program_create(const pleat_trace_t *trace, const pleat_options_t *options,
                                     uint64_t device_bytes, pleat_program_t **program_out)
 {
+    const pleat_program_source_t source = {
+        .trace = trace, .options = options, .device_bytes = device_bytes};
+    return pleat_program_create_from(&source, program_out);
+}
+
+pleat_status_t pleat_program_create_from(const pleat_program_source_t *source,
+                                         pleat_program_t **program_out)
+{
+    const pleat_trace_t *trace = source->trace;
     if (trace->event_count >= UINT32_MAX) {
         pleat_error_set("the trace has %llu events; at most 2^32 - 2 can be read as calls",
                         (unsigned long long)trace->event_count);
@@ -33,7 +42,7 @@ pleat_status_t pleat_program_create(const pleat_trace_t *trace, const pleat_opti
         pleat_error_set("no host memory for the calls of a trace");
         return PLEAT_ERR_OOM_HOST;
     }
-    const pleat_status_t status = pleat_program_read(program, trace, options, device_bytes);
+    const pleat_status_t status = pleat_program_read(program, source);
     if (status != PLEAT_OK) {
         pleat_program_destroy(program);
         return status;

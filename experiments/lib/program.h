@@ -112,8 +112,10 @@ typedef struct pleat_program_call {
 /* A run of segment_free events. */
 typedef struct pleat_program_run {
     uint64_t segment_count;
-    uint32_t call;      /* index of the EMPTY_CACHE or of the allocation that it belongs to */
-    bool is_in_request; /* part of an allocation: retry or collection */
+    uint32_t call;          /* index of the EMPTY_CACHE or of the allocation that it belongs to */
+    uint32_t first_event;   /* of its segment_free events */
+    uint32_t request_event; /* the alloc or oom behind the run; 0: there is none */
+    bool is_in_request;     /* part of an allocation: retry or collection */
 } pleat_program_run_t;
 
 /* How often something was seen, and where first. */
@@ -144,7 +146,7 @@ typedef struct pleat_program {
  *
  * @param options             of the recording: limit, split and collection thresholds decide how
  *                            runs of segment_free are read.
- * @param device_bytes        memory of the recording's device.
+ * @param device_bytes        memory of the recording's device; 0: that of the default sim.
  * @param[out] program_out    freed by pleat_program_destroy; untouched on failure.
  * @retval PLEAT_ERR_INVALID   more than 2^32 - 2 events.
  * @retval PLEAT_ERR_OOM_HOST  no host memory.

@@ -9,6 +9,7 @@
 #include "stream_order.h"
 #include "trace_segments.h"
 
+#include <pleat/sim.h>
 #include <stdlib.h>
 
 #define PLEAT_PROGRAM_FIRST_CAPACITY 256u
@@ -23,8 +24,7 @@ typedef struct program_list {
 typedef struct program_reader {
     pleat_program_t *program;
     const pleat_trace_t *trace;
-    const pleat_options_t *options;
-    uint64_t device_bytes;
+    const pleat_program_source_t *source;
     size_t call_capacity;
     size_t run_capacity;
     pleat_number_map_t live;    /* address to slot */
@@ -205,23 +205,29 @@ static pleat_status_t program_emit_late(program_reader_t *reader, pleat_program_
 /* Whose work is the run of segment_free before the allocation at @p event? */
 static pleat_run_reading_t program_read_run(program_reader_t *reader, uint32_t event)
 {
-    const pleat_run_facts_t facts = {.options = reader->options,
-                                     .device_bytes = reader->device_bytes,
-                                     .events = reader->trace->events,
-                                     .freed = reader->freed.items,
-                                     .freed_count = reader->freed.count,
-                                     .late = reader->late.items,
-                                     .late_count = reader->late.count,
-                                     .request = &reader->trace->events[event],
-                                     .has_new_segment = reader->segment_allocs > 0,
-                                     .segment_bytes = reader->segment_bytes,
-                                     .reserved_bytes = reader->reserved_before_run,
-                                     /* The new segment is there already, and has no block yet. */
-                                     .idle_count =
-                                         reader->segments.idle_count -
-                                         (reader->segment_allocs < reader->segments.idle_count
-                                              ? reader->segment_allocs
-                                              : reader->segments.idle_count)};
+    const pleat_run_facts_t facts = {
+        .options = reader->source->options,
+        .device_bytes = reader->source->device_bytes != 0 ? reader->source->device_bytes
+                                                          : PLEAT_SIM_DEFAULT_CAPACITY_BYTES,
+        .events = reader->trace->events,
+        .freed = reader->freed.items,
+        .freed_count = reader->freed.count,
+        .late = reader->late.items,
+        .late_count = reader->late.count,
+        .request = &reader->trace->events[event],
+        .has_new_segment = reader->segment_allocs > 0,
+        .segment_bytes = reader->segment_bytes,
+        .reserved_bytes = reader->reserved_before_run,
+        /* The new segment is there already, and has no block yet. */
+        .idle_count =
+            reader->segments.idle_count - (reader->segment_allocs < reader->segments.idle_count
+                                               ? reader->segment_allocs
+                                               : reader->segments.idle_count)};
+    for (size_t i = 0; i < reader->source->choice_count; i++) {
+        if (reader->source->choices[i].first_event == facts.freed[0]) {
+            return reader->source->choices[i].reading;
+        }
+    }
     pleat_undecided_t undecided = PLEAT_UNDECIDED_COUNT;
     const pleat_run_reading_t reading = pleat_program_run_read(&facts, &undecided);
     if (undecided != PLEAT_UNDECIDED_COUNT) {
@@ -234,7 +240,7 @@ static pleat_run_reading_t program_read_run(program_reader_t *reader, uint32_t e
  * Segments come from the large pool first, then from the small pool, each in stream order. */
 static void program_note_stream_order(program_reader_t *reader)
 {
-    if (reader->options->garbage_collection_threshold > 0.0) {
+    if (reader->source->options->garbage_collection_threshold > 0.0) {
         return; /* collection makes several passes over the streams */
     }
     const uint64_t before = reader->order.note_count;
@@ -252,7 +258,8 @@ static void program_note_stream_order(program_reader_t *reader)
     }
 }
 
-static pleat_status_t program_add_run(program_reader_t *reader, bool is_in_request)
+static pleat_status_t program_add_run(program_reader_t *reader, bool is_in_request,
+                                      uint32_t request_event)
 {
     pleat_program_t *program = reader->program;
     void *runs = program->runs;
@@ -266,6 +273,8 @@ static pleat_status_t program_add_run(program_reader_t *reader, bool is_in_reque
     program->runs[program->run_count++] =
         (pleat_program_run_t){.segment_count = reader->freed.count,
                               .call = (uint32_t)program->call_count,
+                              .first_event = reader->freed.items[0],
+                              .request_event = request_event,
                               .is_in_request = is_in_request};
     program_note_stream_order(reader);
     return PLEAT_OK;
@@ -279,13 +288,14 @@ static void program_forget_group(program_reader_t *reader)
     reader->segment_allocs = 0;
 }
 
-/* An empty_cache with the events of the group before @p end. */
-static pleat_status_t program_emit_empty_cache(program_reader_t *reader, uint32_t end)
+/* An empty_cache with the events of the group before @p end; @p request_event as in a run. */
+static pleat_status_t program_emit_empty_cache(program_reader_t *reader, uint32_t end,
+                                               uint32_t request_event)
 {
     const uint32_t first = reader->freed.count > 0 ? reader->freed.items[0] : reader->late.items[0];
     pleat_status_t status = program_emit_late(reader, PLEAT_PROGRAM_COMPLETE, end);
     if (status == PLEAT_OK && reader->freed.count > 0) {
-        status = program_add_run(reader, false);
+        status = program_add_run(reader, false, request_event);
     }
     if (status != PLEAT_OK) {
         return status;
@@ -304,11 +314,67 @@ static pleat_status_t program_close_group(program_reader_t *reader, uint32_t end
         program_note(reader, PLEAT_PROGRAM_NOTE_SEGMENT_UNUSED, reader->last_segment_alloc);
     }
     if (reader->freed.count > 0 || reader->late.count > 0) {
-        status = program_emit_empty_cache(reader, end);
+        status = program_emit_empty_cache(reader, end, 0);
     } else if (reader->segment_allocs > 0) {
         status = program_emit(reader, (pleat_program_call_t){.kind = PLEAT_PROGRAM_STRAY}, end);
     }
     program_forget_group(reader);
+    return status;
+}
+
+/* The last call, a free that seemed complete at once, waits after all: its completion becomes the
+ * first of the group. */
+static pleat_status_t program_reopen_free(program_reader_t *reader)
+{
+    pleat_program_t *program = reader->program;
+    if (!reader->is_after_free) {
+        return PLEAT_OK;
+    }
+    pleat_program_call_t *call = &program->calls[program->call_count - 1];
+    pleat_status_t status = program_list_push(&reader->late, 0);
+    if (status == PLEAT_OK) {
+        status = program_list_push(&reader->late_slots, 0);
+    }
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    for (size_t i = reader->late.count - 1; i > 0; i--) {
+        reader->late.items[i] = reader->late.items[i - 1];
+        reader->late_slots.items[i] = reader->late_slots.items[i - 1];
+    }
+    reader->late.items[0] = call->first_event + 1;
+    reader->late_slots.items[0] = call->slot;
+    reader->free_slots.count--; /* the slot of that free was the last to go there */
+    reader->group_first = call->first_event + 1;
+    reader->is_after_free = false;
+    program->counts[PLEAT_PROGRAM_FREE]--;
+    program->counts[PLEAT_PROGRAM_FREE_WAITS]++;
+    call->kind = PLEAT_PROGRAM_FREE_WAITS;
+    call->event_count = 1;
+    program_undecided(reader, PLEAT_UNDECIDED_WAITED_STREAM, call->first_event);
+    return PLEAT_OK;
+}
+
+/* The run of the group before the allocation at @p event: an empty_cache of its own, or a part of
+ * that allocation. Completions behind the first segment_free can only be those that a flush waits
+ * for. */
+static pleat_status_t program_close_run(program_reader_t *reader, uint32_t event,
+                                        pleat_program_call_kind_t *late_kind_inout)
+{
+    const uint32_t run_first = reader->freed.items[0];
+    const uint32_t run_end = reader->freed.items[reader->freed.count - 1] + 1;
+    const pleat_run_reading_t reading = program_read_run(reader, event);
+    pleat_status_t status = PLEAT_OK;
+    if (reading == PLEAT_RUN_EMPTY_CACHE) {
+        return program_emit_empty_cache(reader, run_end, event);
+    }
+    if (reading == PLEAT_RUN_IN_REQUEST_PENDING) {
+        status = program_reopen_free(reader);
+    }
+    if (status == PLEAT_OK && reading == PLEAT_RUN_IN_REQUEST) {
+        status = program_emit_late(reader, *late_kind_inout, run_first);
+    }
+    *late_kind_inout = PLEAT_PROGRAM_COMPLETE_IN_CALL;
     return status;
 }
 
@@ -320,24 +386,14 @@ static pleat_status_t program_close_group_for(program_reader_t *reader, uint32_t
     pleat_program_call_kind_t late_kind =
         is_failed ? PLEAT_PROGRAM_COMPLETE_IN_CALL : PLEAT_PROGRAM_COMPLETE;
     pleat_status_t status = PLEAT_OK;
-    bool has_run = false;
     if (reader->freed.count > 0) {
-        const uint32_t run_end = reader->freed.items[reader->freed.count - 1] + 1;
-        const pleat_run_reading_t reading = program_read_run(reader, event);
-        if (reading == PLEAT_RUN_EMPTY_CACHE) {
-            status = program_emit_empty_cache(reader, run_end);
-        } else {
-            has_run = true;
-            if (reading == PLEAT_RUN_IN_REQUEST_WAITED) {
-                late_kind = PLEAT_PROGRAM_COMPLETE_IN_CALL;
-            }
-        }
+        status = program_close_run(reader, event, &late_kind);
     }
     if (status == PLEAT_OK) {
         status = program_emit_late(reader, late_kind, event);
     }
-    if (status == PLEAT_OK && has_run) {
-        status = program_add_run(reader, true);
+    if (status == PLEAT_OK && reader->freed.count > 0) {
+        status = program_add_run(reader, true, event);
     }
     if (reader->is_after_free && reader->program->stream_count > 1) {
         program_undecided(reader, PLEAT_UNDECIDED_SHORT_WAIT, reader->group_first - 1);
@@ -595,11 +651,9 @@ static void program_note_missing_segments(program_reader_t *reader)
     reader->program->notes[PLEAT_PROGRAM_NOTE_OUTSIDE].count = 0; /* follows from it */
 }
 
-pleat_status_t pleat_program_read(pleat_program_t *program, const pleat_trace_t *trace,
-                                  const pleat_options_t *options, uint64_t device_bytes)
+pleat_status_t pleat_program_read(pleat_program_t *program, const pleat_program_source_t *source)
 {
-    program_reader_t reader = {
-        .program = program, .trace = trace, .options = options, .device_bytes = device_bytes};
+    program_reader_t reader = {.program = program, .trace = source->trace, .source = source};
     const pleat_status_t status = program_read_all(&reader);
     if (status == PLEAT_OK) {
         program_note_missing_segments(&reader);

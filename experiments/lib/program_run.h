@@ -11,8 +11,15 @@
 typedef enum pleat_run_reading {
     PLEAT_RUN_EMPTY_CACHE,
     PLEAT_RUN_IN_REQUEST,
-    PLEAT_RUN_IN_REQUEST_WAITED /* and the request waited for the late completions itself */
+    PLEAT_RUN_IN_REQUEST_WAITED, /* and the request waited for the late completions itself */
+    PLEAT_RUN_IN_REQUEST_PENDING /* also for the last free, which its next event completes */
 } pleat_run_reading_t;
+
+/* A reading that was found otherwise than by these rules. */
+typedef struct pleat_run_choice {
+    uint32_t first_event; /* of the run */
+    pleat_run_reading_t reading;
+} pleat_run_choice_t;
 
 typedef struct pleat_run_facts {
     const pleat_options_t *options;

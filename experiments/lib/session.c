@@ -145,7 +145,8 @@ pleat_status_t pleat_session_load_input(pleat_input_t *input, pleat_session_t **
 {
     const pleat_input_kind_t kind = pleat_input_kind(input);
     if (kind != PLEAT_INPUT_RECORDING && kind != PLEAT_INPUT_CASE) {
-        return pleat_input_refuse(input, "a recorded session or a case");
+        pleat_input_refuse(input, "a recorded session or a case");
+        return PLEAT_ERR_FORMAT;
     }
     pleat_session_builder_t builder;
     pleat_status_t status = PLEAT_ERR_OOM_HOST;

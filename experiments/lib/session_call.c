@@ -212,7 +212,7 @@ static pleat_status_t pleat_call_set_limit(pleat_call_line_t *line)
 static const struct {
     pleat_call_fn_t take;
     const char *form;
-} CALLS[PLEAT_SESSION_CALL_COUNT] = {
+} call_table[PLEAT_SESSION_CALL_COUNT] = {
     [PLEAT_SESSION_ALLOC] = {pleat_call_alloc, "alloc ID BYTES STREAM ADDRESS"},
     [PLEAT_SESSION_OOM] = {pleat_call_oom, "oom BYTES STREAM"},
     [PLEAT_SESSION_FREE] = {pleat_call_free, "free ID"},
@@ -271,6 +271,6 @@ pleat_status_t pleat_session_take_call(pleat_session_builder_t *builder, pleat_s
     call->line = scan->line;
     call->id = PLEAT_SESSION_NO_ID;
     pleat_call_line_t line = {
-        .builder = builder, .scan = scan, .call = call, .form = CALLS[kind].form};
-    return CALLS[kind].take(&line);
+        .builder = builder, .scan = scan, .call = call, .form = call_table[kind].form};
+    return call_table[kind].take(&line);
 }

@@ -426,7 +426,7 @@ static const struct {
     const char *word;
     pleat_detail_fn_t take;
     bool is_state; /* may stand behind `end`, where there is no call */
-} DETAILS[] = {
+} detail_table[] = {
     {"stats", pleat_detail_stats, false},
     {"free_completed", pleat_detail_free_completed, false},
     {"segment_alloc", pleat_detail_segment_alloc, false},
@@ -443,14 +443,14 @@ static const struct {
     {"block", pleat_detail_block, true},
 };
 
-enum { DETAIL_COUNT = sizeof(DETAILS) / sizeof(DETAILS[0]) };
+enum { DETAIL_COUNT = sizeof(detail_table) / sizeof(detail_table[0]) };
 
 pleat_status_t pleat_session_take_detail(pleat_session_builder_t *builder, pleat_scan_t *scan)
 {
     const pleat_text_t word = pleat_scan_word(scan);
     pleat_session_call_t *call = pleat_session_builder_last_call(builder);
     size_t index = 0;
-    while (index < DETAIL_COUNT && !pleat_text_is(word, DETAILS[index].word)) {
+    while (index < DETAIL_COUNT && !pleat_text_is(word, detail_table[index].word)) {
         index++;
     }
     if (index == DETAIL_COUNT) {
@@ -461,14 +461,15 @@ pleat_status_t pleat_session_take_detail(pleat_session_builder_t *builder, pleat
                                "block",
                                pleat_text_shown(word), word.start);
     }
-    if (builder->is_ended && !DETAILS[index].is_state) {
+    if (builder->is_ended && !detail_table[index].is_state) {
         return pleat_scan_fail(scan, word.start,
                                "'%s' behind 'end'; only segments and blocks may "
                                "follow it",
-                               DETAILS[index].word);
+                               detail_table[index].word);
     }
     if (!builder->is_ended && call == NULL) {
-        return pleat_scan_fail(scan, word.start, "'%s' before the first call", DETAILS[index].word);
+        return pleat_scan_fail(scan, word.start, "'%s' before the first call",
+                               detail_table[index].word);
     }
-    return DETAILS[index].take(builder, scan, call);
+    return detail_table[index].take(builder, scan, call);
 }

@@ -67,7 +67,8 @@ static pleat_status_t pleat_header_fraction(pleat_session_builder_t *builder, pl
         memcpy(digits, word.start, word.length);
         value = strtod(digits, &end);
     }
-    if (end != digits + word.length || !(value >= 0.0 && value <= 1.0)) {
+    if ((size_t)(end - digits) != word.length || word.length == 0 ||
+        !(value >= 0.0 && value <= 1.0)) {
         return pleat_scan_fail(scan, word.start,
                                "'%.*s' is no fraction: a number from 0 to 1 is "
                                "expected",
@@ -165,7 +166,7 @@ enum { HEADER_VERSION, HEADER_KEYS = 6, HEADER_BASE };
 static const struct {
     const char *word;
     pleat_header_fn_t take;
-} HEADERS[] = {
+} header_table[] = {
     {"pleat-oracle", pleat_header_version},
     {"recorded", pleat_header_recorded},
     {"settings", pleat_header_settings},
@@ -178,12 +179,12 @@ static const struct {
     {"mode", pleat_header_mode},
 };
 
-enum { HEADER_COUNT = sizeof(HEADERS) / sizeof(HEADERS[0]) };
+enum { HEADER_COUNT = sizeof(header_table) / sizeof(header_table[0]) };
 
 static unsigned pleat_header_index(pleat_text_t word)
 {
     unsigned index = 0;
-    while (index < HEADER_COUNT && !pleat_text_is(word, HEADERS[index].word)) {
+    while (index < HEADER_COUNT && !pleat_text_is(word, header_table[index].word)) {
         index++;
     }
     return index;
@@ -203,11 +204,11 @@ pleat_status_t pleat_session_take_header(pleat_session_builder_t *builder, pleat
     if (builder->session->call_count > 0) {
         return pleat_scan_fail(scan, word.start,
                                "'%s' belongs to the header, before the first call",
-                               HEADERS[index].word);
+                               header_table[index].word);
     }
     if ((builder->headers_seen & bit) != 0) {
         return pleat_scan_fail(scan, word.start, "a second line '%s'; it may stand only once",
-                               HEADERS[index].word);
+                               header_table[index].word);
     }
     if (index == HEADER_VERSION && builder->headers_seen != 0) {
         return pleat_scan_fail(scan, word.start, "'pleat-oracle' must be the first line");
@@ -216,7 +217,7 @@ pleat_status_t pleat_session_take_header(pleat_session_builder_t *builder, pleat
         return pleat_scan_fail(scan, word.start, "'base' needs 'keys' before it");
     }
     builder->headers_seen |= bit;
-    return HEADERS[index].take(builder, scan);
+    return header_table[index].take(builder, scan);
 }
 
 pleat_status_t pleat_session_check_header(const pleat_session_builder_t *builder,

@@ -22,7 +22,8 @@ pleat_status_t pleat_trace_reader_create(pleat_input_t *input, pleat_trace_reade
 {
     const pleat_input_kind_t kind = pleat_input_kind(input);
     if (kind != PLEAT_INPUT_TRACE_TEXT && kind != PLEAT_INPUT_TRACE_BINARY) {
-        return pleat_input_refuse(input, "an allocation trace");
+        pleat_input_refuse(input, "an allocation trace");
+        return PLEAT_ERR_FORMAT;
     }
     pleat_trace_reader_t *reader = calloc(1, sizeof(*reader));
     if (reader == NULL) {
@@ -82,7 +83,7 @@ static bool pleat_trace_reserve(pleat_trace_t *trace, uint64_t *capacity)
     if (*capacity - trace->event_count >= PIECE_EVENTS) {
         return true;
     }
-    const uint64_t wanted = *capacity == 0 ? 4 * PIECE_EVENTS : *capacity * 2;
+    const uint64_t wanted = *capacity == 0 ? UINT64_C(4) * PIECE_EVENTS : *capacity * 2;
     if (wanted > SIZE_MAX / sizeof(*trace->events)) {
         return false;
     }

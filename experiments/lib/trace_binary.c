@@ -386,8 +386,7 @@ pleat_status_t pleat_trace_binary_writer_create(pleat_output_t *output,
     }
     writer->output = output;
     pleat_trace_coder_init(&writer->coder);
-    uint8_t start[PLEAT_TRACE_BINARY_MAGIC_BYTES + 1];
-    memcpy(start, PLEAT_TRACE_BINARY_MAGIC, PLEAT_TRACE_BINARY_MAGIC_BYTES);
+    uint8_t start[PLEAT_TRACE_BINARY_MAGIC_BYTES + 1] = PLEAT_TRACE_BINARY_MAGIC;
     start[PLEAT_TRACE_BINARY_MAGIC_BYTES] = FORMAT_VERSION;
     writer->checksum = lzma_crc32(start, sizeof(start), 0);
     const pleat_status_t status = pleat_output_write(output, start, sizeof(start));

@@ -5,6 +5,8 @@
  */
 #include "trace_block.h"
 
+#include "vmm/base.h"
+
 #include <lzma.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +14,9 @@
 enum { CODING_STORED = 0, CODING_LZMA_FIRST = 1 };
 
 /* Literal context bits of the LZMA codings, in the order of their numbers. */
-static const uint32_t LITERAL_CONTEXT_BITS[] = {0, 3};
+static const uint32_t literal_context_bits[] = {0, 3};
 
-enum { CODING_COUNT = CODING_LZMA_FIRST + sizeof(LITERAL_CONTEXT_BITS) / sizeof(uint32_t) };
+enum { CODING_COUNT = CODING_LZMA_FIRST + sizeof(literal_context_bits) / sizeof(uint32_t) };
 
 void pleat_trace_block_fini(pleat_trace_block_t *block)
 {
@@ -36,7 +38,7 @@ void pleat_trace_block_clear(pleat_trace_block_t *block)
 bool pleat_bytes_reserve(pleat_bytes_t *bytes, size_t more)
 {
     const size_t capacity_min = 4096;
-    if (bytes->capacity - bytes->count >= more) {
+    if (bytes->data != NULL && bytes->capacity - bytes->count >= more) {
         return true;
     }
     size_t capacity = bytes->capacity < capacity_min ? capacity_min : bytes->capacity * 2;
@@ -86,7 +88,7 @@ bool pleat_bytes_read_number(pleat_bytes_t *bytes, uint64_t *number_out)
 static void pleat_lzma_options(lzma_options_lzma *options, uint64_t coding, size_t plain_bytes)
 {
     (void)lzma_lzma_preset(options, 9u | LZMA_PRESET_EXTREME);
-    options->lc = LITERAL_CONTEXT_BITS[coding - CODING_LZMA_FIRST];
+    options->lc = literal_context_bits[coding - CODING_LZMA_FIRST];
     options->lp = 0;
     options->pb = 0;
     options->dict_size =
@@ -106,33 +108,29 @@ static size_t pleat_column_pack(const pleat_bytes_t *column, uint64_t coding, ui
     return result == LZMA_OK && packed_bytes < column->count ? packed_bytes : 0;
 }
 
-/* The shortest form of a column is appended to payload, its head to head. */
-static bool pleat_column_pack_best(const pleat_bytes_t *column, pleat_bytes_t *head,
+/* The shortest form of a column, which is not empty, is appended to payload. */
+static bool pleat_column_pack_best(const pleat_bytes_t *column, pleat_packed_column_t *head,
                                    pleat_bytes_t *payload)
 {
     if (!pleat_bytes_reserve(payload, 2 * column->count)) {
         return false;
     }
+    PLEAT_ASSERT(payload->data != NULL);
     uint8_t *best = payload->data + payload->count;
     uint8_t *trial = best + column->count;
-    uint64_t best_coding = CODING_STORED;
-    size_t best_bytes = column->count;
-    if (column->count > 0) {
-        memcpy(best, column->data, column->count);
-    }
-    for (uint64_t coding = CODING_LZMA_FIRST; coding < CODING_COUNT && column->count > 0;
-         coding++) {
+    *head = (pleat_packed_column_t){
+        .coding = CODING_STORED, .plain_bytes = column->count, .packed_bytes = column->count};
+    memcpy(best, column->data, column->count);
+    for (uint64_t coding = CODING_LZMA_FIRST; coding < CODING_COUNT; coding++) {
         const size_t packed_bytes = pleat_column_pack(column, coding, trial);
-        if (packed_bytes > 0 && packed_bytes < best_bytes) {
+        if (packed_bytes > 0 && packed_bytes < head->packed_bytes) {
             memcpy(best, trial, packed_bytes);
-            best_bytes = packed_bytes;
-            best_coding = coding;
+            head->packed_bytes = packed_bytes;
+            head->coding = coding;
         }
     }
-    payload->count += best_bytes;
-    return pleat_bytes_append_number(head, best_coding) &&
-           pleat_bytes_append_number(head, column->count) &&
-           pleat_bytes_append_number(head, best_bytes);
+    payload->count += (size_t)head->packed_bytes;
+    return true;
 }
 
 bool pleat_trace_block_pack(const pleat_trace_block_t *block, pleat_bytes_t *packed)
@@ -140,7 +138,12 @@ bool pleat_trace_block_pack(const pleat_trace_block_t *block, pleat_bytes_t *pac
     pleat_bytes_t payload = {0};
     bool is_good = pleat_bytes_append_number(packed, block->event_count);
     for (int i = 0; i < PLEAT_COLUMN_COUNT && is_good; i++) {
-        is_good = pleat_column_pack_best(&block->columns[i], packed, &payload);
+        const pleat_bytes_t *column = &block->columns[i];
+        pleat_packed_column_t head = {0};
+        is_good = (column->count == 0 || pleat_column_pack_best(column, &head, &payload)) &&
+                  pleat_bytes_append_number(packed, head.coding) &&
+                  pleat_bytes_append_number(packed, head.plain_bytes) &&
+                  pleat_bytes_append_number(packed, head.packed_bytes);
     }
     is_good = is_good && pleat_bytes_reserve(packed, payload.count);
     if (is_good && payload.count > 0) {

@@ -56,7 +56,8 @@ void pleat_trace_block_fini(pleat_trace_block_t *block);
 /* Forget the events, keep the memory. */
 void pleat_trace_block_clear(pleat_trace_block_t *block);
 
-/* Make sure that @p more bytes can be appended. False: no host memory. */
+/* Make sure that @p more bytes can be appended; data is not NULL afterwards. False: no host memory.
+ */
 PLEAT_NODISCARD bool pleat_bytes_reserve(pleat_bytes_t *bytes, size_t more);
 
 /* Append; false: no host memory. */

@@ -8,6 +8,7 @@
 #include "../../vmm/base.h"
 #include "../../vmm/scripted.h"
 #include "player.h"
+#include "trace_fit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,6 +33,8 @@ typedef struct trace_checker {
     bool is_seen_lost; /* no host memory for an entry */
     pleat_script_step_t *steps;
     size_t step_capacity;
+    uint64_t first_difference; /* event; PLEAT_TRACE_NO_DIFFERENCE: none so far */
+    bool is_stopping;          /* the first difference ends the check */
 } trace_checker_t;
 
 const char *pleat_trace_rule_text(pleat_trace_rule_t rule)
@@ -103,6 +106,9 @@ static pleat_trace_difference_t *checker_add(trace_checker_t *checker,
                                              const pleat_program_call_t *call, uint64_t event)
 {
     pleat_trace_check_t *check = checker->check;
+    if (check->difference_count == 0) {
+        checker->first_difference = event;
+    }
     const uint64_t index = check->difference_count++;
     if (index >= check->difference_capacity) {
         return NULL;
@@ -360,6 +366,9 @@ static pleat_status_t checker_run(trace_checker_t *checker)
     pleat_status_t status = PLEAT_OK;
     for (size_t i = 0; i < program->call_count && status == PLEAT_OK; i++) {
         status = checker_call(checker, &program->calls[i]);
+        if (checker->is_stopping && checker->check->difference_count > 0) {
+            return status;
+        }
         if (checker->options->progress != NULL && i % PLEAT_TRACE_CHECK_PROGRESS_CALLS == 0) {
             checker->options->progress(checker->options->progress_context, i, program->call_count);
         }
@@ -402,27 +411,84 @@ static void checker_end(trace_checker_t *checker)
     free(checker->steps);
 }
 
+/* Check one reading of the trace, from the beginning. */
+static pleat_status_t checker_check(trace_checker_t *checker)
+{
+    pleat_trace_check_t *check = checker->check;
+    *check = (pleat_trace_check_t){.differences = check->differences,
+                                   .difference_capacity = check->difference_capacity,
+                                   .stats = PLEAT_STATS_INIT};
+    checker->first_difference = PLEAT_TRACE_NO_DIFFERENCE;
+    pleat_status_t status = checker_begin(checker);
+    if (status == PLEAT_OK) {
+        status = checker_run(checker);
+    }
+    checker_end(checker);
+    return status;
+}
+
+typedef struct checker_attempt {
+    const pleat_trace_t *trace;
+    const pleat_trace_check_options_t *options;
+} checker_attempt_t;
+
+static pleat_status_t checker_try(void *context, const pleat_program_t *program,
+                                  uint64_t *first_difference_out)
+{
+    const checker_attempt_t *attempt = context;
+    pleat_trace_check_t check = {.differences = NULL};
+    trace_checker_t checker = {.trace = attempt->trace,
+                               .program = program,
+                               .options = attempt->options,
+                               .check = &check,
+                               .is_stopping = true};
+    const pleat_status_t status = checker_check(&checker);
+    *first_difference_out = checker.first_difference;
+    return status;
+}
+
+/* Look for a reading without the difference at @p first_difference, and check that one instead. */
+static pleat_status_t checker_reread(trace_checker_t *checker)
+{
+    const pleat_program_source_t source = {.trace = checker->trace,
+                                           .options = &checker->options->allocator,
+                                           .device_bytes = checker->options->device_bytes};
+    checker_attempt_t attempt = {.trace = checker->trace, .options = checker->options};
+    pleat_trace_fit_t fit = {.program = checker->program,
+                             .first_difference = checker->first_difference};
+    pleat_status_t status = pleat_trace_fit_run(&source, checker_try, &attempt, &fit);
+    if (status == PLEAT_OK && fit.own != NULL) {
+        trace_checker_t again = {.trace = checker->trace,
+                                 .program = fit.own,
+                                 .options = checker->options,
+                                 .check = checker->check};
+        status = checker_check(&again);
+        checker->check->reread_count = fit.reread_count;
+    }
+    pleat_program_destroy(fit.own);
+    return status;
+}
+
 pleat_status_t pleat_trace_check_run(const pleat_trace_t *trace, const pleat_program_t *program,
                                      const pleat_trace_check_options_t *options,
                                      pleat_trace_check_t *check)
 {
-    *check = (pleat_trace_check_t){.differences = check->differences,
-                                   .difference_capacity = check->difference_capacity,
-                                   .stats = PLEAT_STATS_INIT};
+    trace_checker_t checker = {
+        .trace = trace, .program = program, .options = options, .check = check};
     pleat_program_note_t note = PLEAT_PROGRAM_NOTE_COUNT;
     if (!pleat_program_is_checkable(program, &note)) {
+        *check = (pleat_trace_check_t){.differences = check->differences,
+                                       .difference_capacity = check->difference_capacity,
+                                       .stats = PLEAT_STATS_INIT};
         const uint64_t event = program->notes[note].first_event;
         (void)snprintf(check->unchecked, sizeof(check->unchecked),
                        "event %" PRIu64 ": %" PRIu64 " such places: %s", event,
                        program->notes[note].count, pleat_program_note_text(note));
         return PLEAT_OK;
     }
-    trace_checker_t checker = {
-        .trace = trace, .program = program, .options = options, .check = check};
-    pleat_status_t status = checker_begin(&checker);
-    if (status == PLEAT_OK) {
-        status = checker_run(&checker);
+    const pleat_status_t status = checker_check(&checker);
+    if (status != PLEAT_OK || check->difference_count == 0) {
+        return status;
     }
-    checker_end(&checker);
-    return status;
+    return checker_reread(&checker);
 }

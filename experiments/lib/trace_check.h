@@ -4,7 +4,8 @@
  * The device answers as the recording says, so everything else is the engine's own decision.
  *
  * The events are the whole comparison: a trace has no statistics. What it cannot decide stands in
- * program->undecided, rules that it never came to are those with a count of 0 in `rules`.
+ * program->undecided, rules that it never came to are those with a count of 0 in `rules`. Where the
+ * engine shows that a run of segment_free was read wrongly, it is read anew (trace_fit).
  * Locks: none; a check belongs to one thread at a time.
  */
 #ifndef PLEAT_EXPERIMENTS_TRACE_CHECK_H
@@ -26,8 +27,7 @@
     X(LARGE_REST_SPLIT, true, "rest of a large block split off")                                 \
     X(LARGE_REST_KEPT, true, "rest of a large block too small to be split off")                  \
     X(LARGE_REST_LIMIT, false,                                                                   \
-      "rest of exactly 1 MiB beside a large block: split off or not, it serves no request "      \
-      "(inactive_split)")                                                                        \
+      "rest of exactly 1 MiB: split off or not, it serves no request (inactive_split)")          \
     X(SEVERAL_STREAMS, true, "requests on another stream than the first request's")              \
     X(WAITING_FREE, true, "frees that wait for a stream")                                        \
     X(EMPTY_CACHE, true, "empty_cache that gives segments back")                                 \
@@ -72,6 +72,7 @@ typedef struct pleat_trace_check {
     uint64_t call_count;       /* calls of the allocator made */
     uint64_t address_count;    /* addresses compared */
     uint64_t event_count;      /* events compared */
+    uint64_t reread_count;     /* runs of segment_free that only another reading explains */
     uint64_t rules[PLEAT_TRACE_RULE_COUNT];
     pleat_stats_t stats;                    /* at the end */
     char unchecked[PLEAT_TRACE_TEXT_BYTES]; /* not "": why nothing was compared */

@@ -24,7 +24,7 @@ typedef struct pleat_trace_format {
     pleat_packing_t packing;
 } pleat_trace_format_t;
 
-static const pleat_trace_format_t FORMATS[] = {
+static const pleat_trace_format_t format_table[] = {
     {".pleat", false, PLEAT_PACKING_NONE},    {".trace", true, PLEAT_PACKING_NONE},
     {".trace.gz", true, PLEAT_PACKING_GZIP},  {".trace.xz", true, PLEAT_PACKING_XZ},
     {".trace.zst", true, PLEAT_PACKING_ZSTD},
@@ -40,11 +40,11 @@ typedef struct pleat_trace_conversion {
 static const pleat_trace_format_t *pleat_trace_format_find(const char *path)
 {
     const size_t length = strlen(path);
-    for (size_t i = 0; i < sizeof(FORMATS) / sizeof(FORMATS[0]); i++) {
-        const size_t suffix_length = strlen(FORMATS[i].suffix);
+    for (size_t i = 0; i < sizeof(format_table) / sizeof(format_table[0]); i++) {
+        const size_t suffix_length = strlen(format_table[i].suffix);
         if (length > suffix_length &&
-            strcmp(path + length - suffix_length, FORMATS[i].suffix) == 0) {
-            return &FORMATS[i];
+            strcmp(path + length - suffix_length, format_table[i].suffix) == 0) {
+            return &format_table[i];
         }
     }
     pleat_error_set("%s: the name must end in .pleat (compact form), .trace, .trace.gz, .trace.xz "

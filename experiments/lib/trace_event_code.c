@@ -10,13 +10,13 @@
 
 /* Kinds in the file; the first nine are actions and have their own order, which must not follow
  * that of core. */
-static const pleat_action_t KIND_ACTIONS[] = {
+static const pleat_action_t kind_actions[] = {
     PLEAT_ACTION_ALLOC,         PLEAT_ACTION_FREE_REQUESTED, PLEAT_ACTION_FREE_COMPLETED,
     PLEAT_ACTION_SEGMENT_ALLOC, PLEAT_ACTION_SEGMENT_FREE,   PLEAT_ACTION_SEGMENT_MAP,
     PLEAT_ACTION_SEGMENT_UNMAP, PLEAT_ACTION_SNAPSHOT,       PLEAT_ACTION_OOM};
 
 enum {
-    KIND_ACTION_COUNT = sizeof(KIND_ACTIONS) / sizeof(KIND_ACTIONS[0]),
+    KIND_ACTION_COUNT = sizeof(kind_actions) / sizeof(kind_actions[0]),
     KIND_ALLOC_GUESSED = 16, /* at the address that trace_placement guesses */
     KIND_FREE_AGED = 17,     /* request, allocation told by its age */
     KIND_FREE_PAIR = 18      /* the same, and its completion */
@@ -64,7 +64,7 @@ static bool pleat_trace_coder_learn(pleat_trace_coder_t *coder, const pleat_trac
 static uint8_t pleat_kind_of_action(pleat_action_t action)
 {
     uint8_t kind = 0;
-    while (kind < KIND_ACTION_COUNT - 1 && KIND_ACTIONS[kind] != action) {
+    while (kind < KIND_ACTION_COUNT - 1 && kind_actions[kind] != action) {
         kind++;
     }
     return kind;
@@ -152,7 +152,7 @@ static const char *pleat_trace_coder_get_values(pleat_trace_coder_t *coder,
         event->address =
             pleat_trace_placement_guess(&coder->placement, event->bytes, event->stream);
     } else {
-        event->action = KIND_ACTIONS[kind];
+        event->action = kind_actions[kind];
         if (!pleat_bytes_read_number(&columns[PLEAT_COLUMN_ADDRESS], &number)) {
             return "the column of addresses is too short";
         }

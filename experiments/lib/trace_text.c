@@ -7,9 +7,7 @@
 #include "scan.h"
 #include "vmm/base.h"
 
-#include <string.h>
-
-static const char *const LINE_FORM = "action address size stream time_us";
+static const char *const line_form = "action address size stream time_us";
 
 static bool pleat_action_from_text(pleat_text_t word, pleat_action_t *action_out)
 {
@@ -57,7 +55,7 @@ static pleat_status_t pleat_trace_text_explain(pleat_scan_t scan)
                                "unknown action '%.*s'; an event has the form '%s', and the actions "
                                "are alloc, free_requested, free_completed, segment_alloc, "
                                "segment_free, segment_map, segment_unmap, snapshot and oom",
-                               pleat_text_shown(word), word.start, LINE_FORM);
+                               pleat_text_shown(word), word.start, line_form);
     }
     pleat_status_t status = pleat_scan_hexadecimal(&scan, "address", &event.address);
     if (status == PLEAT_OK) {
@@ -70,7 +68,7 @@ static pleat_status_t pleat_trace_text_explain(pleat_scan_t scan)
         status = pleat_scan_decimal(&scan, "time", &event.time_us);
     }
     if (status == PLEAT_OK) {
-        status = pleat_scan_end(&scan, LINE_FORM);
+        status = pleat_scan_end(&scan, line_form);
     }
     if (status != PLEAT_OK) {
         return status;
@@ -126,8 +124,10 @@ size_t pleat_trace_text_format(const pleat_trace_event_t *event,
                                char line[PLEAT_TRACE_TEXT_LINE_BYTES])
 {
     const char *name = pleat_action_name(event->action);
-    size_t length = strlen(name);
-    memcpy(line, name, length);
+    size_t length = 0;
+    for (; *name != '\0'; name++) {
+        line[length++] = *name;
+    }
     line[length++] = ' ';
     length += pleat_number_format(event->address, 16, line + length);
     line[length++] = ' ';

@@ -56,6 +56,7 @@ def read_csv(path):
     """The replays of a CSV file; lines that begin with # are notes, the first other line names the
     columns. Rows of several replays are told apart by the columns trace, mode and conf."""
     replays = {}
+    done = []
     try:
         with open(path, newline="", encoding="utf-8") as file:
             rows = csv.reader(line for line in file if not line.startswith("#"))
@@ -67,7 +68,11 @@ def read_csv(path):
             numbers = [header.index(name) for name in COLUMNS]
             for row in rows:
                 key = tuple(row[i] for i in names)
-                replays.setdefault(key, []).append([float(row[i]) for i in numbers])
+                values = [float(row[i]) for i in numbers]
+                starts_anew = key in replays and values[0] < replays[key][-1][0]
+                if starts_anew:  # a trace of the same name
+                    done.append((key, replays.pop(key)))
+                replays.setdefault(key, []).append(values)
     except OSError as error:
         fail(f"{path}: {error.strerror}")
     except (IndexError, ValueError) as error:
@@ -76,7 +81,7 @@ def read_csv(path):
         fail(f"{path}: no rows")
     stem = os.path.splitext(os.path.basename(path))[0]
     panels = []
-    for key, values in replays.items():
+    for key, values in done + list(replays.items()):
         trace = key[0] if key else stem
         setting = ", ".join(word for word in key[1:] if word)
         panels.append(Panel(trace, setting, values))

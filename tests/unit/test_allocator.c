@@ -121,6 +121,35 @@ Test(allocator, calls_name_a_missing_argument, .timeout = 5)
     fixture_check_and_destroy(&f);
 }
 
+/* Calls without a status have nothing to say it with: they do nothing. */
+Test(allocator, readers_and_resets_ignore_missing_arguments, .timeout = 5)
+{
+    fixture_t f = fixture_create(NULL);
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    pleat_stats_t stats = PLEAT_STATS_INIT;
+    pleat_oom_info_t info = PLEAT_OOM_INFO_INIT;
+    options.limit_bytes = 4711;
+    stats.num_ooms = 4711;
+    info.stream = 4711;
+    pleat_read_options(NULL, &options);
+    pleat_read_options(f.allocator, NULL);
+    pleat_read_stats(NULL, &stats);
+    pleat_read_stats(f.allocator, NULL);
+    pleat_read_last_oom(NULL, &info);
+    pleat_read_last_oom(f.allocator, NULL);
+    pleat_reset_peak_stats(NULL);
+    pleat_reset_accumulated_stats(NULL);
+    pleat_set_observer(NULL, NULL, NULL);
+    options.size = stats.size = info.size = 0; /* never set: nothing is known of the struct */
+    pleat_read_options(f.allocator, &options);
+    pleat_read_stats(f.allocator, &stats);
+    pleat_read_last_oom(f.allocator, &info);
+    cr_expect(eq(u64, options.limit_bytes, 4711));
+    cr_expect(eq(i64, stats.num_ooms, 4711));
+    cr_expect(eq(u64, info.stream, 4711));
+    fixture_check_and_destroy(&f);
+}
+
 /* ---- options and readers ---- */
 
 Test(allocator, options_hold_from_the_next_call_on, .timeout = 5)

@@ -3,6 +3,8 @@
  */
 #include "curve.h"
 
+#include "host_fault.h"
+
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <stdlib.h>
@@ -110,6 +112,15 @@ Test(curve, refuses_fewer_than_two_bins, .timeout = 5)
     pleat_curve_t curve;
     cr_expect(eq(int, pleat_curve_init(&curve, 1), PLEAT_ERR_INVALID));
     cr_expect(strstr(pleat_last_error(), "at least 2") != NULL);
+    pleat_curve_fini(&curve);
+}
+
+Test(curve, needs_host_memory, .timeout = 5)
+{
+    pleat_curve_t curve;
+    host_fault_after(1);
+    cr_expect(eq(int, pleat_curve_init(&curve, 4), PLEAT_ERR_OOM_HOST));
+    host_fault_after(0);
     pleat_curve_fini(&curve);
 }
 

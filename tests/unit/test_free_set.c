@@ -19,6 +19,13 @@ typedef struct sorted {
     size_t count;
 } sorted_t;
 
+static pleat_free_bins_t *reserve(pleat_free_set_t *set, pleat_stream_t stream)
+{
+    pleat_free_bins_t *bins = pleat_free_set_reserve(set, stream);
+    cr_assert(ne(ptr, bins, NULL));
+    return bins;
+}
+
 static bool precedes(const pleat_block_t *a, pleat_stream_t stream, uint64_t bytes,
                      pleat_devptr_t address)
 {
@@ -107,21 +114,23 @@ Test(free_set, agrees_with_a_sorted_array, .timeout = 60)
     sorted_t sorted = {.count = 0};
     bool is_in[BLOCK_COUNT] = {false};
     for (size_t i = 0; i < 6; i++) {
-        cr_assert(pleat_free_set_reserve(&set, streams[i]));
-        cr_assert(pleat_free_set_reserve(&set, streams[i]), "a second time");
+        const pleat_free_bins_t *bins = reserve(&set, streams[i]);
+        cr_assert(eq(ptr, reserve(&set, streams[i]), (void *)bins), "a second time");
+        cr_assert(eq(u64, bins->stream, streams[i]));
     }
     for (unsigned round = 0; round < 30000; round++) {
         const size_t i = fixture_random_below(&random, BLOCK_COUNT);
         pleat_block_t *block = &blocks[i];
         if (is_in[i]) {
-            pleat_free_set_remove(&set, block);
+            pleat_free_set_remove(block);
             sorted_remove(&sorted, block);
         } else {
             block->address = 4096 * (i + 1) + ((uint64_t)fixture_random_below(&random, 8) << 32);
             block->bytes = random_bytes(&random);
             block->stream = streams[fixture_random_below(&random, 6)];
+            block->bins = reserve(&set, block->stream);
             block->use = PLEAT_BLOCK_USE_FREE;
-            pleat_free_set_insert(&set, block);
+            pleat_free_set_insert(block);
             sorted_insert(&sorted, block);
         }
         is_in[i] = !is_in[i];
@@ -140,18 +149,19 @@ Test(free_set, takes_the_lowest_address_among_equals, .timeout = 5)
 {
     pleat_block_t blocks[40] = {{0}};
     pleat_free_set_t set = {0};
-    cr_assert(pleat_free_set_reserve(&set, 3));
+    pleat_free_bins_t *bins = reserve(&set, 3);
     for (size_t i = 0; i < 40; i++) {
         blocks[i].address = 512 * (1 + (i * 17) % 40);
         blocks[i].bytes = 4096;
         blocks[i].stream = 3;
+        blocks[i].bins = bins;
         blocks[i].use = PLEAT_BLOCK_USE_FREE;
-        pleat_free_set_insert(&set, &blocks[i]);
+        pleat_free_set_insert(&blocks[i]);
     }
     for (size_t i = 0; i < 40; i++) {
         pleat_block_t *block = pleat_free_set_find(&set, 3, 4000);
         cr_assert(eq(u64, block->address, 512 * (i + 1)));
-        pleat_free_set_remove(&set, block);
+        pleat_free_set_remove(block);
     }
     cr_expect(eq(ptr, pleat_free_set_find(&set, 3, 1), NULL));
     pleat_free_set_fini(&set);
@@ -166,8 +176,8 @@ Test(free_set, knows_nothing_of_a_stream_never_seen, .timeout = 5)
     cr_expect(eq(ptr, pleat_free_set_before(&set, 5, 512), NULL));
     cr_expect(not(pleat_free_set_contains(&set, &block)));
 
-    cr_assert(pleat_free_set_reserve(&set, 5));
-    pleat_free_set_insert(&set, &block);
+    block.bins = reserve(&set, 5);
+    pleat_free_set_insert(&block);
     cr_expect(eq(ptr, pleat_free_set_find(&set, 4, 512), NULL));
     cr_expect(eq(ptr, pleat_free_set_find(&set, 6, 512), NULL));
     cr_expect(eq(ptr, pleat_free_set_before(&set, 4, 512), NULL));
@@ -182,12 +192,12 @@ Test(free_set, many_streams_stay_apart, .timeout = 5)
     pleat_free_set_t set = {0};
     for (size_t i = 0; i < STREAMS; i++) {
         const pleat_stream_t stream = (i * 37) % STREAMS;
-        cr_assert(pleat_free_set_reserve(&set, stream));
         blocks[stream] = (pleat_block_t){.address = 512 * (stream + 1),
                                          .bytes = 512 * (STREAMS - stream),
                                          .stream = stream,
+                                         .bins = reserve(&set, stream),
                                          .use = PLEAT_BLOCK_USE_FREE};
-        pleat_free_set_insert(&set, &blocks[stream]);
+        pleat_free_set_insert(&blocks[stream]);
     }
     for (size_t i = 0; i < STREAMS; i++) {
         cr_expect(eq(ptr, pleat_free_set_find(&set, i, 1), &blocks[i]));
@@ -202,12 +212,45 @@ Test(free_set, changes_nothing_without_host_memory, .timeout = 5)
     pleat_free_set_t set = {0};
     for (uint64_t nth = 1; nth <= 2; nth++) {
         host_fault_after(nth);
-        cr_expect(not(pleat_free_set_reserve(&set, 9)), "allocation %u", (unsigned)nth);
+        cr_expect(eq(ptr, pleat_free_set_reserve(&set, 9), NULL), "allocation %u", (unsigned)nth);
         cr_expect(eq(sz, set.stream_count, 0));
     }
     host_fault_after(3);
-    cr_expect(pleat_free_set_reserve(&set, 9));
+    cr_expect(ne(ptr, pleat_free_set_reserve(&set, 9), NULL));
     host_fault_after(0);
+    pleat_free_set_fini(&set);
+}
+
+/* The block inserted last is outside the bins; every look-up must see it all the same. */
+Test(free_set, the_recent_block_is_found_like_any_other, .timeout = 5)
+{
+    pleat_block_t blocks[3] = {{0}};
+    pleat_free_set_t set = {0};
+    for (size_t i = 0; i < 3; i++) {
+        blocks[i] = (pleat_block_t){.address = 512 * (3 - i),
+                                    .bytes = 4096,
+                                    .bins = reserve(&set, 0),
+                                    .use = PLEAT_BLOCK_USE_FREE};
+    }
+    pleat_free_set_insert(&blocks[0]);
+    cr_expect(eq(ptr, set.recent, &blocks[0]));
+    cr_expect(eq(sz, pleat_free_set_count(&set), 1));
+    cr_expect(pleat_free_set_contains(&set, &blocks[0]));
+    cr_expect(eq(ptr, pleat_free_set_find(&set, 0, 4096), &blocks[0]));
+    cr_expect(eq(ptr, pleat_free_set_find(&set, 0, 4608), NULL));
+    pleat_free_set_insert(&blocks[1]); /* the lower address comes first */
+    cr_expect(eq(ptr, pleat_free_set_find(&set, 0, 512), &blocks[1]));
+    cr_expect(eq(sz, pleat_free_set_count(&set), 2));
+    pleat_free_set_remove(&blocks[1]);
+    cr_expect(eq(ptr, set.recent, NULL));
+    cr_expect(eq(ptr, pleat_free_set_find(&set, 0, 512), &blocks[0]));
+    blocks[2].address = 512 * 4; /* the higher address comes second */
+    pleat_free_set_insert(&blocks[2]);
+    cr_expect(eq(ptr, pleat_free_set_find(&set, 0, 512), &blocks[0]));
+    cr_expect(pleat_free_set_check(&set), "%s", pleat_last_error());
+    pleat_free_set_remove(&blocks[0]);
+    cr_expect(eq(ptr, pleat_free_set_first(&set), &blocks[2]));
+    cr_expect(eq(ptr, set.recent, NULL));
     pleat_free_set_fini(&set);
 }
 
@@ -222,13 +265,16 @@ static void planted_init(planted_t *planted)
 {
     static const uint64_t sizes[] = {PLEAT_MIB, PLEAT_MIB, 512};
     memset(planted, 0, sizeof(*planted));
-    cr_assert(pleat_free_set_reserve(&planted->set, 0));
+    pleat_free_bins_t *bins = reserve(&planted->set, 0);
     for (size_t i = 0; i < 3; i++) {
         planted->blocks[i].address = (i + 1) << 32;
         planted->blocks[i].bytes = sizes[i];
+        planted->blocks[i].bins = bins;
         planted->blocks[i].use = PLEAT_BLOCK_USE_FREE;
-        pleat_free_set_insert(&planted->set, &planted->blocks[i]);
+        pleat_free_set_insert(&planted->blocks[i]);
     }
+    cr_assert(ne(ptr, pleat_free_set_first(&planted->set), NULL), "brings all into their bins");
+    cr_assert(eq(ptr, planted->set.recent, NULL));
     cr_assert(pleat_free_set_check(&planted->set));
 }
 
@@ -278,6 +324,32 @@ Test(free_set, check_finds_a_block_of_another_stream, .timeout = 5)
     planted_init(&planted);
     planted.blocks[2].stream = 1;
     expect_found(&planted, "F2");
+}
+
+Test(free_set, check_finds_a_block_that_thinks_it_lies_elsewhere, .timeout = 5)
+{
+    planted_t planted;
+    planted_init(&planted);
+    planted.blocks[2].bin++;
+    expect_found(&planted, "F2");
+}
+
+Test(free_set, check_finds_a_recent_block_that_lies_in_a_bin, .timeout = 5)
+{
+    planted_t planted;
+    planted_init(&planted);
+    planted.set.recent = &planted.blocks[2];
+    expect_found(&planted, "F4");
+}
+
+Test(free_set, check_finds_a_recent_block_of_another_set, .timeout = 5)
+{
+    pleat_free_bins_t other = {.stream = 0};
+    pleat_block_t block = {.address = 512, .bytes = 512, .bins = &other};
+    planted_t planted;
+    planted_init(&planted);
+    planted.set.recent = &block;
+    expect_found(&planted, "F4");
 }
 
 Test(free_set, check_finds_a_broken_order, .timeout = 5)

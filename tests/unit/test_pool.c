@@ -8,18 +8,19 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
-static pleat_pool_t make_pool(pleat_stat_kind_t kind)
+static void init_pool(pleat_pool_t *pool, pleat_stat_kind_t kind)
 {
-    pleat_pool_t pool = {.kind = kind};
-    cr_assert(pleat_free_set_reserve(&pool.free_blocks, 0));
-    return pool;
+    *pool = (pleat_pool_t){.kind = kind};
+    cr_assert(ne(ptr, pleat_free_set_reserve(&pool->free_blocks, 0), NULL));
 }
 
 Test(pool, gives_and_takes, .timeout = 5)
 {
-    pleat_pool_t pool = make_pool(PLEAT_STAT_SMALL_POOL);
+    pleat_pool_t pool;
+    init_pool(&pool, PLEAT_STAT_SMALL_POOL);
     pleat_block_t block = {
         .address = 512, .bytes = 512, .pool = &pool, .use = PLEAT_BLOCK_USE_LIVE};
+    block.bins = pleat_free_set_reserve(&pool.free_blocks, 0);
     pleat_pool_give(&pool, &block);
     cr_expect(eq(int, (int)block.use, (int)PLEAT_BLOCK_USE_FREE));
     cr_expect(eq(ptr, pleat_free_set_find(&pool.free_blocks, 0, 512), &block));
@@ -31,8 +32,10 @@ Test(pool, gives_and_takes, .timeout = 5)
 
 Test(pool, age_counts_searches_since_the_last_give, .timeout = 5)
 {
-    pleat_pool_t pool = make_pool(PLEAT_STAT_LARGE_POOL);
+    pleat_pool_t pool;
+    init_pool(&pool, PLEAT_STAT_LARGE_POOL);
     pleat_block_t block = {.address = 512, .bytes = 512, .pool = &pool};
+    block.bins = pleat_free_set_reserve(&pool.free_blocks, 0);
     pool.search_count = 10;
     pleat_pool_give(&pool, &block);
     cr_expect(eq(i32, pleat_pool_age(&pool, &block), 0));
@@ -89,8 +92,10 @@ Test(pool, oversize_rules_at_their_borders, .timeout = 5)
 #if PLEAT_CHECKS >= PLEAT_CHECKS_FAST
 Test(pool, refuses_a_block_of_another_pool, .signal = SIGABRT, .timeout = 5)
 {
-    pleat_pool_t pool = make_pool(PLEAT_STAT_SMALL_POOL);
-    pleat_pool_t other = make_pool(PLEAT_STAT_SMALL_POOL);
+    pleat_pool_t pool;
+    init_pool(&pool, PLEAT_STAT_SMALL_POOL);
+    pleat_pool_t other;
+    init_pool(&other, PLEAT_STAT_SMALL_POOL);
     pleat_block_t block = {.address = 512, .bytes = 512, .pool = &other};
     pleat_pool_give(&pool, &block);
 }

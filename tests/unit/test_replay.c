@@ -3,8 +3,8 @@
  */
 #include "replay.h"
 
-#include "player.h"
 #include "host_fault.h"
+#include "player.h"
 #include "trace_fixture.h"
 
 #include <criterion/criterion.h>

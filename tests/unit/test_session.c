@@ -187,6 +187,8 @@ static const struct {
     {"total_memory 5 6\n", "test:1:16: unexpected '6'"},
     {"limit 17179869184GiB\n", "test:1:7: '17179869184GiB' is no size"},
     {"fraction 1.5\n", "test:1:10: '1.5' is no fraction: a number from 0 to 1"},
+    {"fraction 0.00000000000000000000000000000000000000000000000000000000000000000000000000001\n",
+     "test:1:10: '0.0000000000000000000000000000000000000"},
     {"fraction nan\n", "'nan' is no fraction"},
     {"fraction\n", "'' is no fraction"},
     {"streams 0\n", "test:1:9: 0 streams; 1 to 65536 are possible"},

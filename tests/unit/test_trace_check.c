@@ -218,6 +218,33 @@ Test(trace_check, performs_a_retry_that_waits_for_the_block_in_its_way, .timeout
     cr_expect(eq(u64, check.rules[PLEAT_TRACE_RULE_WAITING_FREE], 1));
 }
 
+Test(trace_check, reads_a_run_anew_when_the_engine_shows_that_it_was_read_wrongly, .timeout = 5)
+{
+    /* The free at 3400000 waits, and it is the flush that completes it: had it been complete, its
+     * block would have served the request. */
+    static const char *const text = "segment_alloc 2000000 41943040 0 0\n"
+                                    "alloc 2000000 41943040 0 0\n"
+                                    "free_requested 2000000 41943040 0 1\n"
+                                    "free_completed 2000000 41943040 0 1\n"
+                                    "alloc 2000000 20971520 0 1\n"
+                                    "alloc 3400000 20971520 0 1\n"
+                                    "segment_alloc 8000000 12582912 0 2\n"
+                                    "alloc 8000000 12582912 0 2\n"
+                                    "free_requested 8000000 12582912 0 3\n"
+                                    "free_completed 8000000 12582912 0 3\n"
+                                    "free_requested 3400000 20971520 0 4\n"
+                                    "free_completed 3400000 20971520 0 4\n"
+                                    "segment_free 8000000 12582912 0 4\n"
+                                    "segment_alloc a000000 14680064 0 5\n"
+                                    "alloc a000000 14680064 0 5\n";
+    const pleat_trace_check_t check = check_text(text, 65 * MIB);
+    cr_expect(eq(u64, check.difference_count, 0), "%s / %s", differences[0].expected,
+              differences[0].got);
+    cr_expect(eq(u64, check.reread_count, 1));
+    cr_expect(eq(u64, check.rules[PLEAT_TRACE_RULE_WAITING_FREE], 1));
+    cr_expect(eq(i64, check.stats.num_alloc_retries, 1));
+}
+
 Test(trace_check, uses_an_order_of_streams_that_fits, .timeout = 5)
 {
     expect_same("segment_alloc 200000 2097152 0 0\n"
@@ -297,6 +324,35 @@ Test(trace_check, survives_events_that_no_device_has, .timeout = 5)
                                                  "alloc 8000200 0 0 3\n",
                                                  0);
     cr_expect(ge(u64, check.difference_count, 3));
+}
+
+Test(trace_check, reports_a_segment_at_address_0, .timeout = 5)
+{
+    const pleat_trace_check_t check = check_text("segment_alloc 0 2097152 0 0\n"
+                                                 "alloc 200 512 0 0\n",
+                                                 0);
+    cr_expect(ge(u64, check.difference_count, 2));
+    cr_expect(strstr(differences[0].got, "address is 0") != NULL, "%s", differences[0].got);
+}
+
+static void count_calls(void *context, uint64_t done, uint64_t all)
+{
+    uint64_t *count = context;
+    cr_assert(le(u64, done, all));
+    (*count)++;
+}
+
+Test(trace_check, tells_its_progress, .timeout = 5)
+{
+    uint64_t count = 0;
+    pleat_trace_check_options_t options = PLEAT_TRACE_CHECK_OPTIONS_INIT;
+    options.progress = count_calls;
+    options.progress_context = &count;
+    pleat_trace_t *trace = trace_fixture_load("segment_alloc 200000 2097152 0 0\n"
+                                              "alloc 200000 512 0 0\n");
+    (void)check_trace(trace, &options);
+    cr_expect(gt(u64, count, 0));
+    pleat_trace_destroy(trace);
 }
 
 Test(trace_check, refuses_options_out_of_range, .timeout = 5)
@@ -388,7 +444,7 @@ static recorder_t record_session(const pleat_options_t *options, uint64_t seed, 
 
 static void expect_recording_accepted(const pleat_options_t *options, bool has_waits)
 {
-    for (uint64_t seed = 1; seed <= 8; seed++) {
+    for (uint64_t seed = 1; seed <= 4; seed++) {
         recorder_t recorder = record_session(options, seed, has_waits);
         pleat_trace_check_options_t check_options = {.allocator = *options};
         const pleat_trace_check_t check = check_trace(&recorder.trace, &check_options);
@@ -422,8 +478,10 @@ Test(trace_check, accepts_what_the_engine_records_with_all_knobs, .timeout = 30)
     options.limit_bytes = 500 * MIB;
     options.garbage_collection_threshold = 0.6;
     expect_recording_accepted(&options, false);
+    expect_recording_accepted(&options, true);
     options.max_split_bytes = 24 * MIB;
     expect_recording_accepted(&options, false);
+    expect_recording_accepted(&options, true);
     options.roundup_power2_divisions[0] = 4;
     options.roundup_power2_divisions[3] = 4;
     expect_recording_accepted(&options, false);
@@ -434,7 +492,7 @@ Test(trace_check, finds_every_changed_event, .timeout = 60)
     const pleat_options_t options = PLEAT_OPTIONS_INIT;
     recorder_t recorder = record_session(&options, 99, true);
     const pleat_trace_check_options_t check_options = PLEAT_TRACE_CHECK_OPTIONS_INIT;
-    for (uint64_t i = 0; i < 100; i++) {
+    for (uint64_t i = 0; i < 40; i++) {
         pleat_trace_event_t *event =
             &recorder.events[recorder_random(&recorder, recorder.trace.event_count)];
         const pleat_trace_event_t original = *event;
@@ -476,14 +534,77 @@ Test(trace_check, fails_cleanly_without_host_memory, .timeout = 20)
     pleat_trace_destroy(trace);
 }
 
+Test(trace_check, fails_cleanly_without_host_memory_while_reading_anew, .timeout = 20)
+{
+    /* No reading explains the last address. */
+    pleat_trace_check_options_t options = PLEAT_TRACE_CHECK_OPTIONS_INIT;
+    options.allocator.limit_bytes = 25 * MIB;
+    pleat_trace_t *trace = trace_fixture_load("segment_alloc 4000000 12582912 0 0\n"
+                                              "alloc 4000000 12582912 0 0\n"
+                                              "free_requested 4000000 12582912 0 1\n"
+                                              "free_completed 4000000 12582912 0 1\n"
+                                              "segment_free 4000000 12582912 0 3\n"
+                                              "segment_alloc 8000000 16777216 0 3\n"
+                                              "alloc 8000200 16777216 0 3\n");
+    pleat_program_t *program = trace_fixture_program(trace, &options.allocator);
+    pleat_status_t status = PLEAT_ERR_OOM_HOST;
+    for (uint64_t nth = 1; status != PLEAT_OK; nth++) {
+        cr_assert(lt(u64, nth, 500));
+        pleat_trace_check_t check = {.differences = NULL};
+        host_fault_after(nth);
+        status = pleat_trace_check_run(trace, program, &options, &check);
+        host_fault_after(0);
+        cr_assert(status == PLEAT_OK || status == PLEAT_ERR_OOM_HOST);
+        cr_expect(status != PLEAT_OK || check.difference_count == 1);
+        cr_expect(eq(u64, check.reread_count, 0));
+    }
+    pleat_program_destroy(program);
+    pleat_trace_destroy(trace);
+}
+
 /* ---- recordings of PyTorch ---- */
 
-static void expect_recording(const char *name, uint64_t limit_bytes, int64_t retries)
+/* Most bytes that the recording itself held in segments. */
+static int64_t recorded_peak(const pleat_trace_t *trace)
+{
+    int64_t held = 0;
+    int64_t peak = 0;
+    for (uint64_t i = 0; i < trace->event_count; i++) {
+        if (trace->events[i].action == PLEAT_ACTION_SEGMENT_ALLOC) {
+            held += (int64_t)trace->events[i].bytes;
+        } else if (trace->events[i].action == PLEAT_ACTION_SEGMENT_FREE) {
+            held -= (int64_t)trace->events[i].bytes;
+        }
+        peak = held > peak ? held : peak;
+    }
+    return peak;
+}
+
+/* Segments that each run of a recording gave back; is any of them part of a request? */
+static void expect_runs(const pleat_trace_t *trace, const pleat_options_t *options,
+                        const uint64_t counts[3], bool is_in_request)
+{
+    pleat_program_t *program = trace_fixture_program(trace, options);
+    cr_assert(eq(sz, program->run_count, 3));
+    for (size_t i = 0; i < 3; i++) {
+        cr_expect(eq(u64, program->runs[i].segment_count, counts[i]));
+        cr_expect(eq(int, program->runs[i].is_in_request, is_in_request));
+    }
+    pleat_program_destroy(program);
+}
+
+static pleat_trace_t *load_recording(const char *name)
 {
     char path[512];
     (void)snprintf(path, sizeof(path), "%s/%s.pleat", PLEAT_TEST_TRACES, name);
     pleat_trace_t *trace = NULL;
     cr_assert(pleat_trace_load(path, &trace) == PLEAT_OK, "%s", pleat_last_error());
+    return trace;
+}
+
+static void expect_recording(const char *name, uint64_t limit_bytes, int64_t retries)
+{
+    pleat_trace_t *trace = load_recording(name);
     pleat_trace_check_options_t options = PLEAT_TRACE_CHECK_OPTIONS_INIT;
     if (limit_bytes > 0) {
         options.allocator.limit_bytes = limit_bytes;
@@ -495,6 +616,8 @@ static void expect_recording(const char *name, uint64_t limit_bytes, int64_t ret
     cr_expect(check.unchecked[0] == '\0', "%s", check.unchecked);
     cr_expect(eq(u64, check.event_count, trace->event_count));
     cr_expect(eq(i64, check.stats.num_alloc_retries, retries));
+    cr_expect(eq(i64, check.stats.reserved_bytes[PLEAT_STAT_ALL].peak, recorded_peak(trace)));
+    cr_expect(eq(u64, check.reread_count, 0));
     pleat_trace_destroy(trace);
 }
 
@@ -507,4 +630,16 @@ Test(trace_check, finds_no_difference_in_a_recording_with_two_streams, .timeout 
 Test(trace_check, finds_no_difference_in_a_recording_with_retries, .timeout = 30)
 {
     expect_recording("case12b", UINT64_C(40) << 30, 3);
+}
+
+Test(trace_check, reads_the_flushes_of_the_recordings, .timeout = 30)
+{
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    pleat_trace_t *trace = load_recording("rlhf");
+    expect_runs(trace, &options, (const uint64_t[]){87, 107, 97}, false);
+    pleat_trace_destroy(trace);
+    options.limit_bytes = UINT64_C(40) << 30;
+    trace = load_recording("case12b");
+    expect_runs(trace, &options, (const uint64_t[]){45, 90, 1}, true);
+    pleat_trace_destroy(trace);
 }

@@ -6,6 +6,7 @@
  * allocator's one lock. Functions that can fail return a status and set pleat_last_error; a failed
  * call changes nothing but the counters of failures, and memory given back to the device on the
  * way (as pleat_alloc says).
+ * NULL for an argument that is needed is PLEAT_ERR_INVALID; functions without a status do nothing.
  */
 #ifndef PLEAT_ALLOCATOR_H
 #define PLEAT_ALLOCATOR_H

@@ -16,9 +16,10 @@ extern "C" {
 #define PLEAT_ROUNDUP_ENTRIES 16   /* one a power of two from 1 MiB to 32 GiB */
 
 /* X(name, text): where the memory of an allocator comes from. */
-#define PLEAT_MODE_LIST(X) \
-    X(CLASSIC, "classic")  \
-    X(TORCH_EXPANDABLE, "torch_expandable")
+#define PLEAT_MODE_LIST(X)                  \
+    X(CLASSIC, "classic")                   \
+    X(TORCH_EXPANDABLE, "torch_expandable") \
+    X(PLEATED, "pleated")
 
 typedef enum pleat_mode {
 #define PLEAT_MODE_ENUM(name, text) PLEAT_MODE_##name,
@@ -44,7 +45,26 @@ typedef enum pleat_mode {
     X(garbage_collection_threshold, double, 0.0, 0.0, 1.0, "fraction",                            \
       "above this fraction of the limit, free the segments that lay idle longest; 0: off")        \
     X(mode, pleat_mode_t, PLEAT_MODE_CLASSIC, PLEAT_MODE_CLASSIC, PLEAT_MODE_COUNT - 1, "mode",   \
-      "classic: plain device allocations; torch_expandable: address ranges that grow by pages")
+      "classic: plain device allocations; torch_expandable: PyTorch's expandable segments; "      \
+      "pleated: "                                                                                 \
+      "memory that is joined and shared where it is needed")                                      \
+    X(pleated_slack, double, 0.005, 0.0, 1.0, "fraction",                                         \
+      "pleated: hold this much more than was ever in use at once before reusing memory by a "     \
+      "second "                                                                                   \
+      "mapping; 1: hold all that the device has")                                                 \
+    X(pleated_handle_fraction, double, 0.003, 0.0, 1.0, "fraction",                               \
+      "pleated: size of new handles as a share of the peak in use, in powers of two of the "      \
+      "minimum")                                                                                  \
+    X(pleated_handle_min_bytes, uint64_t, UINT64_C(67108864), UINT64_C(2097152),                  \
+      UINT64_C(1) << 40, "bytes",                                                                 \
+      "pleated: smallest handle that growth makes, unless less is needed")                        \
+    X(pleated_handle_max_bytes, uint64_t, UINT64_C(67108864), UINT64_C(2097152),                  \
+      UINT64_C(1) << 40, "bytes",                                                                 \
+      "pleated: largest handle that growth makes for requests of moderate size")                  \
+    X(pleated_view_mappings, uint64_t, 100000, 0, UINT64_C(1) << 32, "mappings",                  \
+      "pleated: most mappings in views; the views used longest ago are given up beyond it")       \
+    X(pleated_idle_ms, uint64_t, 0, 0, UINT64_C(1) << 40, "ms",                                   \
+      "pleated: give memory back that lay idle for this long; 0: never")
 
 typedef struct pleat_options {
     size_t size;                                              /* set by PLEAT_OPTIONS_INIT */

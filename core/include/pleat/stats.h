@@ -37,6 +37,15 @@ extern "C" {
     X(num_device_free, "device frees or unmap operations")                  \
     X(max_split_bytes, "max_split_bytes at creation; -1: unlimited")
 
+/* X(name, text): counters that PyTorch does not have. */
+#define PLEAT_OWN_STAT_LIST(X)                                                                   \
+    X(unreturnable_bytes, "free bytes that cannot go back now: a live block shares their chunk") \
+    X(view_count, "second ranges over memory that is mapped elsewhere")                          \
+    X(view_mappings, "mappings in them")                                                         \
+    X(stitched_bytes, "bytes handed out by making a second range")                               \
+    X(cross_stream_takes, "times that memory of another stream was taken")                       \
+    X(event_waits, "waits of a stream for another on the device")
+
 typedef enum pleat_stat_kind {
     PLEAT_STAT_ALL,
     PLEAT_STAT_LARGE_POOL,
@@ -61,6 +70,7 @@ typedef struct pleat_stats {
 #undef PLEAT_STAT_FIELD
 #define PLEAT_STAT_FIELD(name, text) int64_t name;
     PLEAT_SCALAR_STAT_LIST(PLEAT_STAT_FIELD)
+    PLEAT_OWN_STAT_LIST(PLEAT_STAT_FIELD)
 #undef PLEAT_STAT_FIELD
 } pleat_stats_t;
 #define PLEAT_STATS_INIT              \

@@ -1,0 +1,261 @@
+/*
+ * test_session_check: every bundled classic session and case is performed without a difference, and
+ * whatever is changed in a recording is noticed, at its call.
+ */
+#include "session_check.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+#include <pleat/memory_stats.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#define SHOWN 4
+
+typedef struct checked {
+    pleat_session_t *session;
+    pleat_session_difference_t differences[SHOWN];
+    pleat_session_check_t check;
+} checked_t;
+
+static checked_t load(const char *name)
+{
+    checked_t checked = {0};
+    char path[512];
+    (void)snprintf(path, sizeof(path), "%s/%s", PLEAT_TEST_DATA, name);
+    cr_assert(eq(int, pleat_session_load(path, &checked.session), PLEAT_OK), "%s: %s", path,
+              pleat_last_error());
+    return checked;
+}
+
+static void run(checked_t *checked)
+{
+    checked->check.difference_capacity = SHOWN;
+    checked->check.differences = checked->differences;
+    cr_assert(eq(int, pleat_session_check_run(checked->session, 0, &checked->check), PLEAT_OK),
+              "%s", pleat_last_error());
+}
+
+static void expect_equal(const char *name)
+{
+    checked_t checked = load(name);
+    run(&checked);
+    cr_expect(eq(sz, checked.check.difference_count, 0), "%s line %llu: %s: expected %s, got %s",
+              name, (unsigned long long)checked.differences[0].line, checked.differences[0].what,
+              checked.differences[0].expected, checked.differences[0].got);
+    cr_expect(eq(str, checked.check.skipped, ""), "%s", name);
+    cr_expect(gt(u64, checked.check.call_count, 0), "%s", name);
+    pleat_session_destroy(checked.session);
+}
+
+Test(session_check, every_classic_recording_is_repeated, .timeout = 120)
+{
+    static const char *const names[] = {"default",
+                                        "default_b",
+                                        "default_small",
+                                        "default_capped",
+                                        "split128",
+                                        "split64_capped",
+                                        "nonsplit_round",
+                                        "pow2_4",
+                                        "pow2_list",
+                                        "gc06_capped",
+                                        "gc_split_capped",
+                                        "streams",
+                                        "streams_capped",
+                                        "edge",
+                                        "busy",
+                                        "full",
+                                        "large32",
+                                        "gc_split_round_capped"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char name[64];
+        (void)snprintf(name, sizeof(name), "sessions/%s.oracle.xz", names[i]);
+        expect_equal(name);
+    }
+}
+
+Test(session_check, every_classic_case_holds, .timeout = 60)
+{
+    static const char *const names[] = {"a_roundup_divisions_classic",
+                                        "a_runtime_update_wipes_classic",
+                                        "a_split_limit_refuses_classic",
+                                        "b_buffers_just_below_ten_classic",
+                                        "b_every_block_pinned_classic",
+                                        "b_free_sum_enough_both",
+                                        "b_growing_lengths_classic",
+                                        "b_optimizer_state_step_two_classic",
+                                        "b_rising_chunks_classic",
+                                        "b_shredded_block_classic",
+                                        "b_thousands_of_medium_tensors_classic",
+                                        "b_three_kinds_of_gap_classic",
+                                        "b_two_halves_then_whole_classic",
+                                        "b_weights_loading_classic",
+                                        "d_allocated_against_active_both",
+                                        "d_fresh_streams_keep_caches_classic",
+                                        "d_own_stream_and_repeats_both",
+                                        "d_pending_neighbours_do_not_merge_classic",
+                                        "d_slow_stream_at_the_head_classic",
+                                        "d_waiting_made_room_classic",
+                                        "e_fraction_one_byte_short_classic",
+                                        "e_gc_needs_a_limit_classic",
+                                        "e_gc_takes_the_oldest_classic",
+                                        "e_limit_lowered_at_run_time_classic",
+                                        "e_release_oversize_before_retry_classic",
+                                        "e_sizes_in_the_message_classic",
+                                        "f_boundary_sizes_classic",
+                                        "f_counters_after_failures_classic",
+                                        "f_peaks_and_resets_both"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char name[96];
+        (void)snprintf(name, sizeof(name), "cases/%s.case", names[i]);
+        expect_equal(name);
+    }
+}
+
+/* First call of a kind at or behind @p from. */
+static pleat_session_call_t *find_call(pleat_session_t *session, pleat_session_call_kind_t kind,
+                                       uint32_t from)
+{
+    for (uint32_t i = from; i < session->call_count; i++) {
+        if (session->calls[i].kind == kind) {
+            return &session->calls[i];
+        }
+    }
+    cr_assert(false, "no such call");
+    return NULL;
+}
+
+/* Run a changed session: the first difference stands at @p line and is about @p what. */
+static void expect_difference(checked_t *checked, uint64_t line, const char *what)
+{
+    run(checked);
+    cr_assert(gt(sz, checked->check.difference_count, 0), "%s went unnoticed", what);
+    cr_expect(eq(u64, checked->differences[0].line, line), "%s", what);
+    cr_expect(eq(str, checked->differences[0].what, (char *)what));
+    pleat_session_destroy(checked->session);
+}
+
+Test(session_check, a_changed_address_is_noticed, .timeout = 20)
+{
+    checked_t checked = load("sessions/default.oracle.xz");
+    pleat_session_call_t *call = find_call(checked.session, PLEAT_SESSION_ALLOC, 100);
+    call->address += 512;
+    expect_difference(&checked, call->line, "address");
+}
+
+Test(session_check, a_changed_statistic_is_noticed, .timeout = 20)
+{
+    checked_t checked = load("sessions/default.oracle.xz");
+    pleat_session_call_t *call = find_call(checked.session, PLEAT_SESSION_FREE, 1000);
+    pleat_session_change_t *change = &checked.session->changes[call->changes.first];
+    change->value += 1;
+    expect_difference(&checked, call->line, checked.session->keys[change->key]);
+}
+
+Test(session_check, a_statistic_that_moves_unrecorded_is_noticed, .timeout = 20)
+{
+    checked_t checked = load("sessions/default.oracle.xz");
+    pleat_session_call_t *call = find_call(checked.session, PLEAT_SESSION_FREE, 1000);
+    const char *key = checked.session->keys[checked.session->changes[call->changes.first].key];
+    call->changes.first++;
+    call->changes.count--;
+    expect_difference(&checked, call->line, key);
+}
+
+Test(session_check, a_missing_event_is_noticed, .timeout = 20)
+{
+    checked_t checked = load("sessions/default.oracle.xz");
+    pleat_session_call_t *call = find_call(checked.session, PLEAT_SESSION_FREE, 500);
+    call->events.count = 0;
+    expect_difference(&checked, call->line, "event");
+}
+
+Test(session_check, swapped_events_are_noticed, .timeout = 20)
+{
+    checked_t checked = load("sessions/default_capped.oracle.xz");
+    for (uint32_t i = 0; i < checked.session->call_count; i++) {
+        pleat_session_call_t *call = &checked.session->calls[i];
+        pleat_session_event_t *events = &checked.session->events[call->events.first];
+        if (call->events.count >= 2 && events[0].action == PLEAT_ACTION_SEGMENT_FREE &&
+            events[1].action == PLEAT_ACTION_SEGMENT_FREE) {
+            const pleat_session_event_t first = events[0];
+            events[0] = events[1];
+            events[1] = first;
+            expect_difference(&checked, call->line, "event");
+            return;
+        }
+    }
+    cr_assert(false, "no call with two device frees");
+}
+
+Test(session_check, a_success_for_a_failure_is_noticed, .timeout = 20)
+{
+    checked_t checked = load("sessions/default.oracle.xz");
+    pleat_session_call_t *call = find_call(checked.session, PLEAT_SESSION_ALLOC, 100);
+    while (call->events.count > 0) { /* one that a cached block serves */
+        call = find_call(checked.session, PLEAT_SESSION_ALLOC,
+                         (uint32_t)(call - checked.session->calls) + 1);
+    }
+    call->kind = PLEAT_SESSION_OOM;
+    expect_difference(&checked, call->line, "result");
+}
+
+Test(session_check, a_changed_end_state_is_noticed, .timeout = 20)
+{
+    checked_t checked = load("sessions/default.oracle.xz");
+    pleat_session_t *session = checked.session;
+    session->blocks[session->segments[session->end_segments.first].info.first_block]
+        .requested_bytes += 1;
+    expect_difference(&checked, 0, "block");
+
+    checked = load("sessions/default.oracle.xz");
+    session = checked.session;
+    session->segments[session->end_segments.first].info.is_small ^= true;
+    expect_difference(&checked, 0, "segment");
+
+    checked = load("sessions/default.oracle.xz");
+    checked.session->end_segments.count--;
+    expect_difference(&checked, 0, "number of segments");
+}
+
+Test(session_check, a_wrong_expectation_is_noticed, .timeout = 20)
+{
+    checked_t checked = load("cases/b_every_block_pinned_classic.case");
+    pleat_session_call_t *call = find_call(checked.session, PLEAT_SESSION_OOM, 0);
+    pleat_session_expect_t *expect = &checked.session->expects[call->expects.first];
+    expect->value += 1;
+    expect_difference(&checked, call->line, expect->key);
+
+    checked = load("cases/b_every_block_pinned_classic.case");
+    call = find_call(checked.session, PLEAT_SESSION_OOM, 0);
+    checked.session->expects[call->expects.first].key = "no.such.key";
+    expect_difference(&checked, call->line, "no.such.key");
+
+    checked = load("cases/b_every_block_pinned_classic.case");
+    call = find_call(checked.session, PLEAT_SESSION_OOM, 0);
+    checked.session->expect_errors[call->expect_errors.first].text = "no such text";
+    expect_difference(&checked, call->line, "error message");
+}
+
+Test(session_check, final_statistics_are_those_of_the_recording, .timeout = 20)
+{
+    checked_t checked = load("sessions/default.oracle.xz");
+    const pleat_session_t *session = checked.session;
+    int64_t recorded[122];
+    int64_t values[122];
+    cr_assert(eq(sz, pleat_memory_stats_count(), 122));
+    cr_assert(eq(u32, session->key_count, 122));
+    memcpy(recorded, session->base, sizeof(recorded));
+    for (uint32_t i = 0; i < session->change_count; i++) {
+        recorded[session->changes[i].key] = session->changes[i].value;
+    }
+    cr_assert(eq(int, pleat_session_final_stats(session, 0, values, 122), PLEAT_OK));
+    for (uint32_t key = 0; key < 122; key++) {
+        cr_expect(eq(i64, values[pleat_memory_stats_index(session->keys[key])], recorded[key]));
+    }
+    cr_expect(eq(int, pleat_session_final_stats(session, 0, values, 121), PLEAT_ERR_INVALID));
+    pleat_session_destroy(checked.session);
+}
