@@ -352,6 +352,32 @@ static const struct {
 #undef CONF_BOUND
 };
 
+/* The mode and the options of pleated mode. */
+static void conf_apply_modes(const pleat_conf_setting_t *settings, pleat_options_t *options)
+{
+    const pleat_mode_t expandable =
+        settings[PLEAT_CONF_EXPANDABLE_POLICY].number == PLEAT_CONF_POLICY_TORCH
+            ? PLEAT_MODE_TORCH_EXPANDABLE
+            : PLEAT_MODE_PLEATED;
+    options->mode =
+        settings[PLEAT_CONF_EXPANDABLE_SEGMENTS].number != 0 ? expandable : PLEAT_MODE_CLASSIC;
+    options->pleated_slack = settings[PLEAT_CONF_PLEATED_SLACK].real;
+    options->pleated_handle_fraction = settings[PLEAT_CONF_PLEATED_HANDLE_FRACTION].real;
+    options->pleated_handle_min_bytes = settings[PLEAT_CONF_PLEATED_HANDLE_MIN].number;
+    options->pleated_handle_max_bytes = settings[PLEAT_CONF_PLEATED_HANDLE_MAX].number;
+    options->pleated_view_mappings = settings[PLEAT_CONF_PLEATED_VIEW_MAPPINGS].number;
+    options->pleated_idle_ms = settings[PLEAT_CONF_PLEATED_IDLE_MS].number;
+}
+
+/* PyTorch cuts the product to whole bytes, which can land one byte below what was meant; our own
+ * mode takes the nearest. */
+static uint64_t conf_limit_bytes(double bytes, pleat_mode_t mode)
+{
+    const uint64_t whole_bytes = (uint64_t)bytes;
+    return mode == PLEAT_MODE_PLEATED && bytes - (double)whole_bytes >= 0.5 ? whole_bytes + 1
+                                                                            : whole_bytes;
+}
+
 static pleat_status_t conf_apply(const pleat_conf_t *conf, const uint64_t *device_total_bytes,
                                  pleat_options_t *options)
 {
@@ -381,10 +407,12 @@ static pleat_status_t conf_apply(const pleat_conf_t *conf, const uint64_t *devic
     result.max_split_bytes = settings[PLEAT_CONF_MAX_SPLIT_SIZE].number;
     result.max_non_split_rounding_bytes = settings[PLEAT_CONF_MAX_NON_SPLIT_ROUNDING].number;
     result.garbage_collection_threshold = settings[PLEAT_CONF_GARBAGE_COLLECTION_THRESHOLD].real;
+    conf_apply_modes(settings, &result);
     if (device_total_bytes != NULL) {
         const double fraction = settings[PLEAT_CONF_PER_PROCESS_MEMORY_FRACTION].real;
         result.limit_bytes =
-            fraction < 1.0 ? (uint64_t)(fraction * (double)*device_total_bytes) : PLEAT_NO_LIMIT;
+            fraction < 1.0 ? conf_limit_bytes(fraction * (double)*device_total_bytes, result.mode)
+                           : PLEAT_NO_LIMIT;
     }
     memcpy(options, &result, size < sizeof result ? size : sizeof result);
     options->size = size;

@@ -42,9 +42,8 @@ uint64_t pleat_cost_handle_bytes(const pleat_options_t *options, uint64_t peak_b
            (double)handle_bytes * 2 <= wanted) {
         handle_bytes *= 2;
     }
-    const uint64_t least = bytes / HANDLES_PER_REQUEST;
-    if (least > handle_bytes) {
-        handle_bytes = least;
+    while (handle_bytes < bytes / HANDLES_PER_REQUEST) {
+        handle_bytes *= 2;
     }
     return pleat_round_up(handle_bytes, granularity_bytes);
 }

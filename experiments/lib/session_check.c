@@ -218,18 +218,22 @@ static void run_alloc(pleat_session_run_t *run, const pleat_session_call_t *call
     }
 }
 
-/* The settings decide between the two modes of PyTorch, unless the session was asked for in one. */
+/*
+ * The settings decide between the two modes of PyTorch; a case names its mode itself, and its
+ * settings are read as if they named it, too.
+ */
 static void run_choose_mode(pleat_session_run_t *run)
 {
-    const bool is_expandable = run->conf.settings[PLEAT_CONF_EXPANDABLE_SEGMENTS].number != 0;
-    const bool is_forced =
-        run->session->modes != 0 && (run->session->modes & (run->session->modes - 1)) != 0;
-    if (is_forced) {
-        run->options.mode = run->mode == PLEAT_SESSION_MODE_TORCH_EXPANDABLE
-                                ? PLEAT_MODE_TORCH_EXPANDABLE
-                                : PLEAT_MODE_CLASSIC;
-    } else {
-        run->options.mode = is_expandable ? PLEAT_MODE_TORCH_EXPANDABLE : PLEAT_MODE_CLASSIC;
+    pleat_conf_setting_t *expandable = &run->conf.settings[PLEAT_CONF_EXPANDABLE_SEGMENTS];
+    pleat_conf_setting_t *policy = &run->conf.settings[PLEAT_CONF_EXPANDABLE_POLICY];
+    const unsigned modes = run->session->modes;
+    const bool names_several = (modes & (modes - 1)) != 0;
+    policy->number = PLEAT_CONF_POLICY_TORCH;
+    if (run->mode == PLEAT_SESSION_MODE_PLEATED) {
+        policy->number = PLEAT_CONF_POLICY_PLEATED;
+        expandable->number = 1;
+    } else if (names_several) {
+        expandable->number = run->mode == PLEAT_SESSION_MODE_TORCH_EXPANDABLE;
     }
 }
 
@@ -241,8 +245,8 @@ static void run_set(pleat_session_run_t *run, const pleat_session_call_t *call)
         (void)snprintf(run->error, sizeof(run->error), "%s", report.message);
     }
     /* What stood before an error is in force. */
-    const pleat_status_t status = pleat_conf_apply_runtime(&run->conf, &run->options);
     run_choose_mode(run);
+    const pleat_status_t status = pleat_conf_apply_runtime(&run->conf, &run->options);
     run->status = status != PLEAT_OK ? status : run->status;
     const pleat_status_t set = pleat_set_options(run->allocator, &run->options);
     run->status = set != PLEAT_OK ? set : run->status;
@@ -389,9 +393,6 @@ static const char *session_obstacle(const pleat_session_t *session, unsigned mod
     if (session->modes != 0 && (session->modes & mode) == 0) {
         return "it is not for this mode";
     }
-    if (mode == PLEAT_SESSION_MODE_PLEATED) {
-        return "it is for a mode that is not available yet";
-    }
     for (uint32_t i = 0; i < session->call_count; i++) {
         const pleat_session_call_t *call = &session->calls[i];
         if (call->kind >= PLEAT_SESSION_POOL_CREATE && call->kind <= PLEAT_SESSION_POOL_DELETE) {
@@ -415,13 +416,13 @@ static pleat_status_t run_start(pleat_session_run_t *run)
         pleat_conf_report_t report = PLEAT_CONF_REPORT_INIT;
         status = pleat_conf_read_start(&run->conf, PLEAT_CONF_TORCH, session->settings, &report);
     }
+    run_choose_mode(run);
     if (status == PLEAT_OK) {
         status = pleat_conf_apply(&run->conf, session->total_bytes, &run->options);
     }
     if (status != PLEAT_OK) {
         return status;
     }
-    run_choose_mode(run);
     if (session->has_limit) {
         run->options.limit_bytes = session->limit_bytes;
     }
@@ -471,8 +472,11 @@ static pleat_status_t session_perform(const pleat_session_t *session, unsigned m
         (void)snprintf(check->skipped, sizeof(check->skipped), "%s", obstacle);
         return PLEAT_OK;
     }
-    pleat_session_run_t run = {
-        .session = session, .check = check, .conf = PLEAT_CONF_INIT, .options = PLEAT_OPTIONS_INIT};
+    pleat_session_run_t run = {.session = session,
+                               .check = check,
+                               .mode = chosen,
+                               .conf = PLEAT_CONF_INIT,
+                               .options = PLEAT_OPTIONS_INIT};
     pleat_status_t status = run_start(&run);
     if (status == PLEAT_OK) {
         status = run_calls(&run);

@@ -49,6 +49,10 @@ typedef enum pleat_conf_source {
 #define PLEAT_CONF_BACKEND_NATIVE 0
 #define PLEAT_CONF_BACKEND_CUDA_MALLOC_ASYNC 1
 
+/* Values of the option `expandable_policy`. */
+#define PLEAT_CONF_POLICY_PLEATED 0
+#define PLEAT_CONF_POLICY_TORCH 1
+
 typedef struct pleat_conf_setting {
     uint64_t number; /* every type but PLEAT_CONF_REAL and PLEAT_CONF_DIVISIONS */
     double real;     /* PLEAT_CONF_REAL */

@@ -61,7 +61,7 @@ typedef enum pleat_conf_parser {
       GENERIC, DIVISIONS, POWER_OF_TWO, 0, 1, UINT64_MAX, "", true,                                \
       "round sizes up to this many steps between two powers of two; 0, 1: off")                    \
     X(EXPANDABLE_SEGMENTS, "expandable_segments", "", "expandable_segments", GENERIC, BOOL, ANY,   \
-      0, 0, 1, "", false, "segments that grow instead of many of fixed size")                      \
+      0, 0, 1, "", true, "segments that grow instead of many of fixed size")                       \
     X(PINNED_USE_BACKGROUND_THREADS, "pinned_use_background_threads", "",                          \
       "pinned_use_background_threads", GENERIC, BOOL, ANY, 0, 0, 1, "", false,                     \
       "host memory: look at events in a thread of its own")                                        \
@@ -84,6 +84,22 @@ typedef enum pleat_conf_parser {
       "host memory: threads that register pages")                                                  \
     X(PINNED_RESERVE_SEGMENT_SIZE, "pinned_reserve_segment_size_mb", "",                           \
       "pinned_reserve_segment_size_mb", CUDA, MEGABYTES, FROM_TO, 0, 1, PLEAT_CONF_MOST_MEGABYTES, \
-      "", false, "host memory: reserve one segment of this size at the start; 0: off")
+      "", false, "host memory: reserve one segment of this size at the start; 0: off")             \
+    X(EXPANDABLE_POLICY, "expandable_policy", "", "expandable_policy", OWN, WORD, ANY, 0, 0, 1,    \
+      "pleated|torch", true,                                                                       \
+      "what expandable_segments means: our own use of virtual memory, or PyTorch's")               \
+    X(PLEATED_SLACK, "pleated_slack", "", "pleated_slack", OWN, REAL, FROM_TO, 0.005, 0, 1, "",    \
+      true, "hold this fraction more than the peak in use before memory is mapped twice; 1: all")  \
+    X(PLEATED_HANDLE_FRACTION, "pleated_handle_fraction", "", "pleated_handle_fraction", OWN,      \
+      REAL, FROM_TO, 0.003, 0, 1, "", true, "size of new chunks as a fraction of the peak in use") \
+    X(PLEATED_HANDLE_MIN, "pleated_handle_min_mb", "", "pleated_handle_min", OWN, BYTES, FROM_TO,  \
+      UINT64_C(67108864), 2, 1048576, "", true, "smallest chunk, unless less is needed")           \
+    X(PLEATED_HANDLE_MAX, "pleated_handle_max_mb", "", "pleated_handle_max", OWN, BYTES, FROM_TO,  \
+      UINT64_C(67108864), 2, 1048576, "", true, "largest chunk for requests of moderate size")     \
+    X(PLEATED_VIEW_MAPPINGS, "pleated_view_mappings", "", "pleated_view_mappings", OWN, COUNT,     \
+      FROM_TO, 100000, 0, UINT64_C(1) << 32, "", true,                                             \
+      "most second mappings; those used longest ago are given up beyond it")                       \
+    X(PLEATED_IDLE_MS, "pleated_idle_ms", "", "pleated_idle_ms", OWN, COUNT, FROM_TO, 0, 0,        \
+      UINT64_C(1) << 40, "", true, "give memory back that lay idle for so many ms; 0: never")
 
 #endif
