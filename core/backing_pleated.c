@@ -192,7 +192,11 @@ static pleat_status_t pleated_search_large(pleat_allocator_t *allocator,
     const uint64_t needed = pleated_needed_bytes(allocator, request);
     const uint64_t hold = pleat_cost_hold_bytes(&allocator->options, allocator->live_peak_bytes);
     if (allocator->held_bytes <= hold && needed <= hold - allocator->held_bytes) {
-        status = pleated_grow_and_take(allocator, request, needed, block_out);
+        status = pleated_grow_and_take(allocator, request,
+                                       pleat_cost_growth_bytes(&allocator->options, needed,
+                                                               live_bytes, allocator->held_bytes,
+                                                               allocator->live_peak_bytes),
+                                       block_out);
         if (status != PLEAT_ERR_OOM_DEVICE) {
             return status;
         }

@@ -8,6 +8,9 @@
 /* A request is served by at most this many new handles: each costs as much as 64 MiB or less. */
 #define HANDLES_PER_REQUEST 24u
 
+/* Memory only grows while less than this share of what is in use lies free. */
+#define GROWING_SHARE 0.005
+
 /* Weights of a stitch: one mapping costs 1, and so does a quarter of the request lost between live
  * data, or half of it taken from whole handles. */
 #define WEIGHT_LOST 4.0
@@ -31,6 +34,19 @@ uint64_t pleat_cost_hold_bytes(const pleat_options_t *options, uint64_t peak_byt
         bytes = UINT64_MAX;
     }
     return bytes < options->limit_bytes ? bytes : options->limit_bytes;
+}
+
+uint64_t pleat_cost_growth_bytes(const pleat_options_t *options, uint64_t needed_bytes,
+                                 uint64_t live_bytes, uint64_t held_bytes, uint64_t peak_bytes)
+{
+    const double spare_bytes = (double)held_bytes + (double)needed_bytes - (double)live_bytes;
+    const bool only_grows =
+        live_bytes >= peak_bytes && spare_bytes <= GROWING_SHARE * (double)live_bytes;
+    const uint64_t handle_bytes = pleat_cost_handle_bytes(options, peak_bytes, 0, 1);
+    return only_grows && handle_bytes > needed_bytes &&
+                   held_bytes + handle_bytes <= options->limit_bytes
+               ? handle_bytes
+               : needed_bytes;
 }
 
 uint64_t pleat_cost_handle_bytes(const pleat_options_t *options, uint64_t peak_bytes,

@@ -17,6 +17,14 @@
  */
 uint64_t pleat_cost_hold_bytes(const pleat_options_t *options, uint64_t peak_bytes);
 
+/*
+ * New memory to get where @p needed_bytes are needed: a whole handle while memory only grows, as
+ * when a model is loaded, so that many small requests do not make many small handles; else no more
+ * than needed. @p live_bytes counts the request.
+ */
+uint64_t pleat_cost_growth_bytes(const pleat_options_t *options, uint64_t needed_bytes,
+                                 uint64_t live_bytes, uint64_t held_bytes, uint64_t peak_bytes);
+
 /* Bytes of the handles for @p grow_bytes of new memory for a request of @p bytes: a fixed share of
  * the peak within the options' bounds, larger for a request that would need too many. */
 uint64_t pleat_cost_handle_bytes(const pleat_options_t *options, uint64_t peak_bytes,
