@@ -88,11 +88,12 @@ void pleat_allocator_destroy(pleat_allocator_t *allocator)
 
 /* ---- memory ---- */
 
-pleat_status_t pleat_alloc(pleat_allocator_t *allocator, uint64_t bytes, pleat_stream_t stream,
-                           pleat_devptr_t *ptr_out)
+static pleat_status_t allocator_alloc(pleat_allocator_t *allocator, uint64_t bytes,
+                                      pleat_stream_t stream, bool is_single,
+                                      pleat_devptr_t *ptr_out)
 {
     if (allocator == NULL || ptr_out == NULL) {
-        return allocator_refuse_null(__func__, allocator == NULL ? "allocator" : "ptr_out");
+        return allocator_refuse_null("pleat_alloc", allocator == NULL ? "allocator" : "ptr_out");
     }
     if (bytes == 0) {
         *ptr_out = 0;
@@ -104,9 +105,21 @@ pleat_status_t pleat_alloc(pleat_allocator_t *allocator, uint64_t bytes, pleat_s
         return PLEAT_ERR_TOO_LARGE;
     }
     pleat_lock_acquire(&allocator->lock);
-    const pleat_status_t status = pleat_serve(allocator, bytes, stream, ptr_out);
+    const pleat_status_t status = pleat_serve(allocator, bytes, stream, is_single, ptr_out);
     pleat_lock_release(&allocator->lock);
     return status;
+}
+
+pleat_status_t pleat_alloc(pleat_allocator_t *allocator, uint64_t bytes, pleat_stream_t stream,
+                           pleat_devptr_t *ptr_out)
+{
+    return allocator_alloc(allocator, bytes, stream, false, ptr_out);
+}
+
+pleat_status_t pleat_alloc_single(pleat_allocator_t *allocator, uint64_t bytes,
+                                  pleat_stream_t stream, pleat_devptr_t *ptr_out)
+{
+    return allocator_alloc(allocator, bytes, stream, true, ptr_out);
 }
 
 /* Where the live block at exactly @p ptr hangs; NULL and an error text if there is none. */

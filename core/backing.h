@@ -26,6 +26,7 @@ typedef struct pleat_request {
     uint64_t segment_bytes;   /* of a plain segment for it; what the limit is tested with */
     pleat_stream_t stream;
     pleat_pool_t *pool;
+    bool is_single;          /* the memory must lie in one chunk */
     pleat_free_bins_t *bins; /* of the stream in the pool; NULL while nothing was reserved */
 } pleat_request_t;
 
@@ -46,6 +47,10 @@ typedef struct pleat_backing_ops {
      */
     pleat_status_t (*supply)(pleat_allocator_t *allocator, const pleat_request_t *request,
                              pleat_block_t **block_out);
+
+    /* Let a request ask for memory in one chunk; NULL: all memory of the mode is so.
+     * ERR_UNSUPPORTED: the mode has none. */
+    pleat_status_t (*prepare_single)(pleat_allocator_t *allocator, pleat_request_t *request);
 
     /* Should @p block be split when it serves @p request? */
     bool (*should_split)(const pleat_allocator_t *allocator, const pleat_block_t *block,

@@ -229,9 +229,79 @@ static pleat_status_t pleated_search_others(pleat_allocator_t *allocator,
     return status == PLEAT_ERR_OOM_DEVICE ? PLEAT_OK : status;
 }
 
+/* ---- in one chunk ---- */
+
+/* A free run inside one handle of the stream's arenas, of the smallest handle that has one. */
+static pleat_home_place_t pleated_find_single(const pleat_allocator_t *allocator,
+                                              const pleat_request_t *request)
+{
+    pleat_home_place_t best = {0};
+    uint64_t best_bytes = UINT64_MAX;
+    for (const pleat_arena_t *arena = pleat_pleated_arena(allocator, request->stream);
+         arena != NULL; arena = pleat_pleated_next_arena(arena)) {
+        for (size_t i = 0; i < arena->handle_count; i++) {
+            const pleat_handle_t *handle = arena->handles[i];
+            if (handle->free_bytes < request->bytes || handle->bytes >= best_bytes) {
+                continue;
+            }
+            const pleat_home_place_t place = pleat_place_in_handle(handle, request->bytes);
+            if (place.block != NULL) {
+                best = place;
+                best_bytes = handle->bytes;
+            }
+        }
+    }
+    return best;
+}
+
+/* Memory in one handle: some that is there, or a handle of its own. */
+static pleat_status_t pleated_supply_single(pleat_allocator_t *allocator,
+                                            const pleat_request_t *request,
+                                            pleat_block_t **block_out)
+{
+    pleat_home_place_t place = pleated_find_single(allocator, request);
+    if (place.block == NULL) {
+        const uint64_t bytes = pleat_round_up(request->bytes, allocator->granularity_bytes);
+        uint64_t held_bytes = 0;
+        if (!pleat_add_checked(allocator->held_bytes, bytes, &held_bytes) ||
+            held_bytes > allocator->options.limit_bytes) {
+            return PLEAT_ERR_OOM_DEVICE;
+        }
+        const pleat_status_t status = pleat_pleated_grow_single(allocator, request, bytes, &place);
+        if (status != PLEAT_OK) {
+            return status;
+        }
+    }
+    return pleat_pleated_take_home(allocator, request, &place, block_out);
+}
+
+/* The same, after giving idle handles back for a new one: joining them does not help here. */
+static pleat_status_t pleated_exceed_single(pleat_allocator_t *allocator,
+                                            const pleat_request_t *request,
+                                            pleat_block_t **block_out)
+{
+    uint64_t released_bytes = 0;
+    const pleat_status_t status = pleat_pleated_release(
+        allocator, pleat_round_up(request->bytes, allocator->granularity_bytes), true,
+        &released_bytes);
+    return status != PLEAT_OK ? status : pleated_supply_single(allocator, request, block_out);
+}
+
+static pleat_status_t pleated_prepare_single(pleat_allocator_t *allocator, pleat_request_t *request)
+{
+    request->is_single = true;
+    request->pool = &allocator->large_pool; /* a slab may lie in several chunks */
+    return PLEAT_OK;
+}
+
 static pleat_status_t pleated_find_large(pleat_allocator_t *allocator,
                                          const pleat_request_t *request, pleat_block_t **block_out)
 {
+    if (request->is_single) {
+        (void)pleated_note_live(allocator, request);
+        const pleat_status_t single = pleated_supply_single(allocator, request, block_out);
+        return single == PLEAT_ERR_OOM_DEVICE ? PLEAT_OK : single;
+    }
     const pleat_status_t status = pleated_search_large(allocator, request, block_out);
     return status != PLEAT_OK || *block_out != NULL
                ? status
@@ -323,6 +393,9 @@ static pleat_status_t pleated_exceed_by_stitch(pleat_allocator_t *allocator,
 static pleat_status_t pleated_exceed(pleat_allocator_t *allocator, const pleat_request_t *request,
                                      pleat_block_t **block_out)
 {
+    if (request->is_single) {
+        return pleated_exceed_single(allocator, request, block_out);
+    }
     const pleat_status_t status =
         pleat_place_collect(allocator, request->stream, true, &allocator->plan);
     if (status != PLEAT_OK) {
@@ -497,6 +570,7 @@ const pleat_backing_ops_t *pleat_backing_pleated(void)
         .supply_block_count = 8,
         .choose = pleated_choose,
         .supply = pleated_supply,
+        .prepare_single = pleated_prepare_single,
         .should_split = pleated_should_split,
     };
     return &ops;

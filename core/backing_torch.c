@@ -125,6 +125,16 @@ static pleat_status_t torch_supply(pleat_allocator_t *allocator, const pleat_req
     return pleat_reclaim_chain(allocator, request, torch_grow, block_out);
 }
 
+/* A range is made of pages, and no request is kept inside one. */
+static pleat_status_t torch_prepare_single(pleat_allocator_t *allocator, pleat_request_t *request)
+{
+    (void)allocator;
+    pleat_error_set("mode torch_expandable has no memory in one chunk, of which %llu bytes were "
+                    "asked for; classic and pleated have",
+                    (unsigned long long)request->requested_bytes);
+    return PLEAT_ERR_UNSUPPORTED;
+}
+
 const pleat_backing_ops_t *pleat_backing_torch(void)
 {
     static const pleat_backing_ops_t ops = {
@@ -132,6 +142,7 @@ const pleat_backing_ops_t *pleat_backing_torch(void)
         .supply_block_count = 2,
         .choose = torch_choose,
         .supply = torch_supply,
+        .prepare_single = torch_prepare_single,
         .should_split = torch_should_split,
     };
     return &ops;

@@ -230,6 +230,28 @@ pleat_status_t pleat_pleated_grow(pleat_allocator_t *allocator, const pleat_requ
     return PLEAT_OK;
 }
 
+pleat_status_t pleat_pleated_grow_single(pleat_allocator_t *allocator,
+                                         const pleat_request_t *request, uint64_t bytes,
+                                         pleat_home_place_t *place_out)
+{
+    if (!pleat_block_store_reserve(&allocator->blocks, 8)) {
+        pleat_error_set("no host memory for blocks");
+        return PLEAT_ERR_OOM_HOST;
+    }
+    pleat_arena_t *arena = NULL;
+    pleat_status_t status = grow_choose_arena(allocator, request, bytes, &arena);
+    pleat_handle_t *handle = NULL;
+    if (status == PLEAT_OK) {
+        status = pleat_arena_add_handle(allocator, arena, pleat_arena_end(arena), bytes, &handle);
+    }
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    pleat_arena_count_split(allocator, arena);
+    *place_out = pleat_place_in_handle(handle, request->bytes);
+    return PLEAT_OK;
+}
+
 /* ---- gives ---- */
 
 static void give_fence(pleat_allocator_t *allocator, pleat_block_t *home, pleat_stream_t stream)

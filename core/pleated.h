@@ -43,6 +43,13 @@ PLEAT_NODISCARD pleat_status_t pleat_pleated_grow(pleat_allocator_t *allocator,
                                                   pleat_arena_t **arena_out,
                                                   size_t *handle_count_out);
 
+/* Make one handle of @p bytes behind the request's arena and hand its memory back as a place. As
+ * pleat_pleated_grow. */
+PLEAT_NODISCARD pleat_status_t pleat_pleated_grow_single(pleat_allocator_t *allocator,
+                                                         const pleat_request_t *request,
+                                                         uint64_t bytes,
+                                                         pleat_home_place_t *place_out);
+
 /* First arena of a stream, and the next one; NULL: none. */
 pleat_arena_t *pleat_pleated_arena(const pleat_allocator_t *allocator, pleat_stream_t stream);
 pleat_arena_t *pleat_pleated_next_arena(const pleat_arena_t *arena);

@@ -67,6 +67,22 @@ pleat_home_place_t pleat_place_home(const pleat_arena_t *arena, uint64_t bytes)
     return best;
 }
 
+pleat_home_place_t pleat_place_in_handle(const pleat_handle_t *handle, uint64_t bytes)
+{
+    const pleat_arena_t *arena = handle->arena;
+    const uint64_t handle_end = handle->offset + handle->bytes;
+    for (pleat_block_t *block = handle->start;
+         block != NULL && block->address - arena->address < handle_end; block = block->right) {
+        const uint64_t begin = block->address - arena->address;
+        const uint64_t low = begin > handle->offset ? begin : handle->offset;
+        const uint64_t high = begin + block->bytes < handle_end ? begin + block->bytes : handle_end;
+        if (block->use == PLEAT_BLOCK_USE_FREE && high - low >= bytes) {
+            return (pleat_home_place_t){.block = block, .offset = low};
+        }
+    }
+    return (pleat_home_place_t){0};
+}
+
 /* ---- in views ---- */
 
 static bool view_is_border(const pleat_view_t *view, uint64_t offset)

@@ -62,6 +62,9 @@ void pleat_stitch_plan_fini(pleat_stitch_plan_t *plan);
 /* Best place at home in one arena. O(log + 64 candidates). */
 pleat_home_place_t pleat_place_home(const pleat_arena_t *arena, uint64_t bytes);
 
+/* A free run inside one handle; .block is NULL if there is none. O(its blocks). */
+pleat_home_place_t pleat_place_in_handle(const pleat_handle_t *handle, uint64_t bytes);
+
 /* Best place in the views that were made for @p stream (is_own), or for others. O(their blocks). */
 pleat_view_place_t pleat_place_view(const pleat_allocator_t *allocator, pleat_stream_t stream,
                                     bool is_own, uint64_t bytes);

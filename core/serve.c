@@ -153,10 +153,16 @@ static void serve_hand_out(pleat_allocator_t *allocator, const pleat_request_t *
 }
 
 pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_bytes,
-                           pleat_stream_t stream, pleat_devptr_t *ptr_out)
+                           pleat_stream_t stream, bool is_single, pleat_devptr_t *ptr_out)
 {
     pleat_request_t request = pleat_serve_request(allocator, requested_bytes, stream);
-    pleat_status_t status = serve_reserve(allocator, &request);
+    pleat_status_t status = PLEAT_OK;
+    if (is_single && allocator->backing->prepare_single != NULL) {
+        status = allocator->backing->prepare_single(allocator, &request);
+    }
+    if (status == PLEAT_OK) {
+        status = serve_reserve(allocator, &request);
+    }
     if (status == PLEAT_OK) {
         status = pleat_retire_poll(allocator);
     }

@@ -17,8 +17,10 @@ pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t reque
  * would. It stays in its set. */
 pleat_block_t *pleat_serve_find(pleat_allocator_t *allocator, const pleat_request_t *request);
 
-/* Serve a request; the status is that of pleat_alloc. */
+/* Serve a request; the status is that of pleat_alloc, or with @p is_single of pleat_alloc_single.
+ */
 PLEAT_NODISCARD pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_bytes,
-                                           pleat_stream_t stream, pleat_devptr_t *ptr_out);
+                                           pleat_stream_t stream, bool is_single,
+                                           pleat_devptr_t *ptr_out);
 
 #endif

@@ -5,6 +5,8 @@
 #include "progress.h"
 #include "report.h"
 
+#include "perturb.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +102,9 @@ static int pleat_cli_replay_job_take(pleat_cli_replay_job_t *job, pleat_trace_t 
     }
     if (job->options->drops_empty_cache) {
         pleat_cli_replay_job_drop_empty_cache(job->program);
+    }
+    if (job->options->is_perturbed) {
+        pleat_perturb_program(job->program, job->options->perturb_seed);
     }
     pleat_cli_replay_job_count_refused(job);
     return PLEAT_CLI_EXIT_GOOD;

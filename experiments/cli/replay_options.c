@@ -191,6 +191,9 @@ int pleat_cli_replay_options_take(pleat_cli_replay_options_t *options, const ple
         return pleat_cli_replay_passes(options, args);
     case PLEAT_CLI_KEY_EMPTY_CACHE:
         return pleat_cli_replay_empty_cache(options, args);
+    case PLEAT_CLI_KEY_PERTURB:
+        options->is_perturbed = true;
+        return pleat_cli_args_count(args, 0, UINT32_MAX, &options->perturb_seed);
     case PLEAT_CLI_KEY_COSTS:
         return pleat_cli_replay_costs(options, args->value);
     case PLEAT_CLI_KEY_TIMELINE:

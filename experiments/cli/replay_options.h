@@ -20,6 +20,7 @@ enum {
     PLEAT_CLI_KEY_DEVICE_MEMORY,
     PLEAT_CLI_KEY_PASSES,
     PLEAT_CLI_KEY_EMPTY_CACHE,
+    PLEAT_CLI_KEY_PERTURB,
     PLEAT_CLI_KEY_COSTS,
     PLEAT_CLI_KEY_TIMELINE,
     PLEAT_CLI_KEY_PLOT,
@@ -69,6 +70,12 @@ enum {
             "make the calls of empty_cache that the trace tells of (keep, the default), or not " \
             "(drop)"                                                                             \
     }
+#define PLEAT_CLI_OPTION_PERTURB                                                                \
+    {                                                                                           \
+        PLEAT_CLI_KEY_PERTURB, "perturb", "SEED",                                               \
+            "scale each distinct size above 1 MiB by a factor of its own between 0.9 and 1.1, " \
+            "drawn from SEED"                                                                   \
+    }
 #define PLEAT_CLI_OPTION_COSTS                                                           \
     {                                                                                    \
         PLEAT_CLI_KEY_COSTS, "costs", "FILE",                                            \
@@ -100,6 +107,8 @@ typedef struct pleat_cli_replay_options {
     uint64_t device_bytes;
     uint32_t passes;
     bool drops_empty_cache;
+    bool is_perturbed;
+    uint64_t perturb_seed;
     bool has_costs;
     pleat_cost_table_t costs;
     const char *timeline_path;

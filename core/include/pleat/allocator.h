@@ -64,6 +64,18 @@ PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_alloc(pleat_allocator_t *allocato
                                                      pleat_devptr_t *ptr_out);
 
 /**
+ * As pleat_alloc, for a buffer that is exported to another process or registered with a library
+ * that takes one chunk of physical memory at a time: all of it lies in one.
+ *
+ * Errors as pleat_alloc, and:
+ * @retval PLEAT_ERR_UNSUPPORTED  mode torch_expandable, whose memory is pages.
+ * @par Threads any.   @par Cost as pleat_alloc; O(chunks) on a miss.
+ */
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_alloc_single(pleat_allocator_t *allocator,
+                                                            uint64_t bytes, pleat_stream_t stream,
+                                                            pleat_devptr_t *ptr_out);
+
+/**
  * Free memory from pleat_alloc; 0 is ignored. Never waits: memory that other streams used
  * (pleat_record_stream) is handed out again only after their work up to now is complete.
  *
