@@ -93,7 +93,7 @@ typedef enum pleat_conf_parser {
     X(PLEATED_HANDLE_FRACTION, "pleated_handle_fraction", "", "pleated_handle_fraction", OWN,      \
       REAL, FROM_TO, 0.003, 0, 1, "", true, "size of new chunks as a fraction of the peak in use") \
     X(PLEATED_HANDLE_MIN, "pleated_handle_min_mb", "", "pleated_handle_min", OWN, BYTES, FROM_TO,  \
-      UINT64_C(67108864), 2, 1048576, "", true, "smallest chunk, unless less is needed")           \
+      UINT64_C(16777216), 2, 1048576, "", true, "smallest chunk, unless less is needed")           \
     X(PLEATED_HANDLE_MAX, "pleated_handle_max_mb", "", "pleated_handle_max", OWN, BYTES, FROM_TO,  \
       UINT64_C(67108864), 2, 1048576, "", true, "largest chunk for requests of moderate size")     \
     X(PLEATED_VIEW_MAPPINGS, "pleated_view_mappings", "", "pleated_view_mappings", OWN, COUNT,     \

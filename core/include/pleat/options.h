@@ -55,7 +55,7 @@ typedef enum pleat_mode {
     X(pleated_handle_fraction, double, 0.003, 0.0, 1.0, "fraction",                               \
       "pleated: size of new handles as a share of the peak in use, in powers of two of the "      \
       "minimum")                                                                                  \
-    X(pleated_handle_min_bytes, uint64_t, UINT64_C(67108864), UINT64_C(2097152),                  \
+    X(pleated_handle_min_bytes, uint64_t, UINT64_C(16777216), UINT64_C(2097152),                  \
       UINT64_C(1) << 40, "bytes",                                                                 \
       "pleated: smallest handle that growth makes, unless less is needed")                        \
     X(pleated_handle_max_bytes, uint64_t, UINT64_C(67108864), UINT64_C(2097152),                  \
