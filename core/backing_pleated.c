@@ -103,7 +103,8 @@ static pleat_status_t pleated_serve_tight(pleat_allocator_t *allocator,
         return status;
     }
     const pleat_stitch_place_t stitch = pleat_place_stitch(plan, request->bytes, true);
-    if (stitch.is_found && stitch.partial_bytes > gain + PLEAT_COST_TIGHT_GAIN_BYTES) {
+    if (stitch.is_found &&
+        stitch.partial_bytes > gain + pleat_cost_tight_gain_bytes(allocator->live_peak_bytes)) {
         bool is_granted = false;
         status = pleated_reserve_mappings(allocator, stitch.handle_count, &is_granted);
         if (status != PLEAT_OK || is_granted) {
@@ -192,11 +193,11 @@ static pleat_status_t pleated_search_large(pleat_allocator_t *allocator,
     const uint64_t needed = pleated_needed_bytes(allocator, request);
     const uint64_t hold = pleat_cost_hold_bytes(&allocator->options, allocator->live_peak_bytes);
     if (allocator->held_bytes <= hold && needed <= hold - allocator->held_bytes) {
-        status = pleated_grow_and_take(allocator, request,
-                                       pleat_cost_growth_bytes(&allocator->options, needed,
-                                                               live_bytes, allocator->held_bytes,
-                                                               allocator->live_peak_bytes),
-                                       block_out);
+        status = pleated_grow_and_take(
+            allocator, request,
+            pleat_cost_growth_bytes(&allocator->options, needed, live_bytes, allocator->held_bytes,
+                                    allocator->live_peak_bytes, allocator->granularity_bytes),
+            block_out);
         if (status != PLEAT_ERR_OOM_DEVICE) {
             return status;
         }
@@ -407,9 +408,14 @@ static pleat_status_t pleated_exceed(pleat_allocator_t *allocator, const pleat_r
         held_bytes > allocator->options.limit_bytes) {
         return PLEAT_ERR_OOM_DEVICE;
     }
-    return excess.uses_stitch
-               ? pleated_exceed_by_stitch(allocator, request, &excess, block_out)
-               : pleated_grow_and_take(allocator, request, excess.new_bytes, block_out);
+    if (excess.uses_stitch) {
+        return pleated_exceed_by_stitch(allocator, request, &excess, block_out);
+    }
+    return pleated_grow_and_take(
+        allocator, request,
+        pleat_cost_excess_bytes(&allocator->options, excess.new_bytes, allocator->held_bytes,
+                                allocator->live_peak_bytes, allocator->granularity_bytes),
+        block_out);
 }
 
 /* ---- small requests ---- */

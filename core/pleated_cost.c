@@ -6,10 +6,18 @@
 #include "options.h"
 
 /* A request is served by at most this many new handles: each costs as much as 64 MiB or less. */
-#define HANDLES_PER_REQUEST 24u
+#define HANDLES_PER_REQUEST 16u
 
 /* Memory only grows while less than this share of what is in use lies free. */
 #define GROWING_SHARE 0.005
+
+/* Where more is held than the peak asks for, at least this share of it comes at once: the next one
+ * is likely to come soon. */
+#define EXCESS_SHARE 0.004
+
+/* Near the peak a stitch must use up this many more bytes of free ends. */
+#define TIGHT_GAIN_SHARE 0.0025
+#define TIGHT_GAIN_BYTES (16 * PLEAT_MIB)
 
 /* Weights of a stitch: one mapping costs 1, and so does a quarter of the request lost between live
  * data, or half of it taken from whole handles. */
@@ -17,7 +25,7 @@
 #define WEIGHT_WHOLE 2.0
 
 /* Near the peak: one mapping is worth this many bytes of free ends. */
-#define TIGHT_MAP_BYTES (1.0 * (double)PLEAT_MIB)
+#define TIGHT_MAP_BYTES (4.0 * (double)PLEAT_MIB)
 
 /* Near the peak: from nine tenths of it on, for requests of this size or more. */
 #define TIGHT_SHARE 0.9
@@ -37,16 +45,36 @@ uint64_t pleat_cost_hold_bytes(const pleat_options_t *options, uint64_t peak_byt
 }
 
 uint64_t pleat_cost_growth_bytes(const pleat_options_t *options, uint64_t needed_bytes,
-                                 uint64_t live_bytes, uint64_t held_bytes, uint64_t peak_bytes)
+                                 uint64_t live_bytes, uint64_t held_bytes, uint64_t peak_bytes,
+                                 uint64_t granularity_bytes)
 {
     const double spare_bytes = (double)held_bytes + (double)needed_bytes - (double)live_bytes;
     const bool only_grows =
         live_bytes >= peak_bytes && spare_bytes <= GROWING_SHARE * (double)live_bytes;
-    const uint64_t handle_bytes = pleat_cost_handle_bytes(options, peak_bytes, 0, 1);
+    const uint64_t share_bytes = (uint64_t)(GROWING_SHARE * (double)peak_bytes);
+    uint64_t handle_bytes = pleat_cost_handle_bytes(options, peak_bytes, 0, 1);
+    handle_bytes = handle_bytes < share_bytes ? handle_bytes : share_bytes;
+    handle_bytes = pleat_round_up(handle_bytes, granularity_bytes);
     return only_grows && handle_bytes > needed_bytes &&
                    held_bytes + handle_bytes <= options->limit_bytes
                ? handle_bytes
                : needed_bytes;
+}
+
+uint64_t pleat_cost_excess_bytes(const pleat_options_t *options, uint64_t needed_bytes,
+                                 uint64_t held_bytes, uint64_t peak_bytes,
+                                 uint64_t granularity_bytes)
+{
+    const uint64_t quantum =
+        pleat_align_down((uint64_t)(EXCESS_SHARE * (double)peak_bytes), granularity_bytes);
+    return quantum > needed_bytes && held_bytes + quantum <= options->limit_bytes ? quantum
+                                                                                  : needed_bytes;
+}
+
+uint64_t pleat_cost_tight_gain_bytes(uint64_t peak_bytes)
+{
+    const uint64_t share_bytes = (uint64_t)(TIGHT_GAIN_SHARE * (double)peak_bytes);
+    return share_bytes > TIGHT_GAIN_BYTES ? share_bytes : TIGHT_GAIN_BYTES;
 }
 
 uint64_t pleat_cost_handle_bytes(const pleat_options_t *options, uint64_t peak_bytes,

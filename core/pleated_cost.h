@@ -23,7 +23,13 @@ uint64_t pleat_cost_hold_bytes(const pleat_options_t *options, uint64_t peak_byt
  * than needed. @p live_bytes counts the request.
  */
 uint64_t pleat_cost_growth_bytes(const pleat_options_t *options, uint64_t needed_bytes,
-                                 uint64_t live_bytes, uint64_t held_bytes, uint64_t peak_bytes);
+                                 uint64_t live_bytes, uint64_t held_bytes, uint64_t peak_bytes,
+                                 uint64_t granularity_bytes);
+
+/* The same where more is held than the peak asks for: not in tiny steps. */
+uint64_t pleat_cost_excess_bytes(const pleat_options_t *options, uint64_t needed_bytes,
+                                 uint64_t held_bytes, uint64_t peak_bytes,
+                                 uint64_t granularity_bytes);
 
 /* Bytes of the handles for @p grow_bytes of new memory for a request of @p bytes: a fixed share of
  * the peak within the options' bounds, larger for a request that would need too many. */
@@ -57,7 +63,7 @@ bool pleat_cost_is_tight(const pleat_options_t *options, uint64_t bytes, uint64_
                          uint64_t peak_bytes);
 
 /* How many more bytes of free ends a stitch must use up than a placement that needs no mapping. */
-#define PLEAT_COST_TIGHT_GAIN_BYTES (32 * PLEAT_MIB)
+uint64_t pleat_cost_tight_gain_bytes(uint64_t peak_bytes);
 
 /* Plain growth is preferred to a stitch with new memory when that saves less than this. */
 #define PLEAT_COST_EXCEED_FREE_BYTES (4 * PLEAT_MIB)
