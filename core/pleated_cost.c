@@ -13,7 +13,7 @@
 
 /* Where more is held than the peak asks for, at least this share of it comes at once: the next one
  * is likely to come soon. */
-#define EXCESS_SHARE 0.004
+#define EXCESS_SHARE 0.002
 
 /* Near the peak a stitch must use up this many more bytes of free ends. */
 #define TIGHT_GAIN_SHARE 0.0025

@@ -88,10 +88,10 @@ typedef enum pleat_conf_parser {
     X(EXPANDABLE_POLICY, "expandable_policy", "", "expandable_policy", OWN, WORD, ANY, 0, 0, 1,    \
       "pleated|torch", true,                                                                       \
       "what expandable_segments means: our own use of virtual memory, or PyTorch's")               \
-    X(PLEATED_SLACK, "pleated_slack", "", "pleated_slack", OWN, REAL, FROM_TO, 0.005, 0, 1, "",    \
+    X(PLEATED_SLACK, "pleated_slack", "", "pleated_slack", OWN, REAL, FROM_TO, 0.003, 0, 1, "",    \
       true, "hold this fraction more than the peak in use before memory is mapped twice; 1: all")  \
     X(PLEATED_HANDLE_FRACTION, "pleated_handle_fraction", "", "pleated_handle_fraction", OWN,      \
-      REAL, FROM_TO, 0.003, 0, 1, "", true, "size of new chunks as a fraction of the peak in use") \
+      REAL, FROM_TO, 0.004, 0, 1, "", true, "size of new chunks as a fraction of the peak in use") \
     X(PLEATED_HANDLE_MIN, "pleated_handle_min_mb", "", "pleated_handle_min", OWN, BYTES, FROM_TO,  \
       UINT64_C(16777216), 2, 1048576, "", true, "smallest chunk, unless less is needed")           \
     X(PLEATED_HANDLE_MAX, "pleated_handle_max_mb", "", "pleated_handle_max", OWN, BYTES, FROM_TO,  \

@@ -48,11 +48,11 @@ typedef enum pleat_mode {
       "classic: plain device allocations; torch_expandable: PyTorch's expandable segments; "      \
       "pleated: "                                                                                 \
       "memory that is joined and shared where it is needed")                                      \
-    X(pleated_slack, double, 0.005, 0.0, 1.0, "fraction",                                         \
+    X(pleated_slack, double, 0.003, 0.0, 1.0, "fraction",                                         \
       "pleated: hold this much more than was ever in use at once before reusing memory by a "     \
       "second "                                                                                   \
       "mapping; 1: hold all that the device has")                                                 \
-    X(pleated_handle_fraction, double, 0.003, 0.0, 1.0, "fraction",                               \
+    X(pleated_handle_fraction, double, 0.004, 0.0, 1.0, "fraction",                               \
       "pleated: size of new handles as a share of the peak in use, in powers of two of the "      \
       "minimum")                                                                                  \
     X(pleated_handle_min_bytes, uint64_t, UINT64_C(16777216), UINT64_C(2097152),                  \
