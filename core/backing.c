@@ -41,6 +41,8 @@ void pleat_backing_discard(pleat_allocator_t *allocator)
                 continue;
             }
             pleat_waiting_drop_uses(&allocator->waiting, block);
+            pleat_fence_drop(allocator, block->fence);
+            block->fence = NULL;
             if (pleat_block_is_plain(block) && block->left == NULL) {
                 /* Destruction goes on with the next segment when the device refuses one. */
                 const pleat_status_t ignored = pleat_vmm_mem_free(allocator->vmm, block->address);
