@@ -105,14 +105,13 @@ static pleat_status_t pleated_serve_tight(pleat_allocator_t *allocator,
     const pleat_stitch_place_t stitch = pleat_place_stitch(plan, request->bytes, true);
     if (stitch.is_found &&
         stitch.partial_bytes > gain + pleat_cost_tight_gain_bytes(allocator->live_peak_bytes)) {
+        /* Not granted: the views that were found may be gone, so the search goes on afresh. */
         bool is_granted = false;
         status = pleated_reserve_mappings(allocator, stitch.handle_count, &is_granted);
-        if (status != PLEAT_OK || is_granted) {
-            return status != PLEAT_OK
-                       ? status
-                       : pleat_pleated_take_stitch(allocator, request, plan->handles,
-                                                   stitch.handle_count, stitch.offset, block_out);
-        }
+        return status != PLEAT_OK || !is_granted
+                   ? status
+                   : pleat_pleated_take_stitch(allocator, request, plan->handles,
+                                               stitch.handle_count, stitch.offset, block_out);
     }
     return prefers_view
                ? pleat_pleated_take_view(allocator, request, view.view, view.offset, block_out)
@@ -151,16 +150,18 @@ static pleat_status_t pleated_grow_and_take(pleat_allocator_t *allocator,
 {
     pleat_arena_t *arena = NULL;
     size_t handle_count = 0;
-    const pleat_status_t status =
-        pleat_pleated_grow(allocator, request, bytes, &arena, &handle_count);
+    pleat_status_t status = pleat_pleated_grow(allocator, request, bytes, &arena, &handle_count);
     if (status != PLEAT_OK) {
         return status;
     }
     const pleat_home_place_t place = pleat_place_home(arena, request->bytes);
-    if (place.block == NULL) { /* a new arena, because the addresses of the old one ended */
-        return PLEAT_ERR_OOM_DEVICE;
+    /* No place: a new arena, because the addresses of the old one ended. */
+    status = place.block == NULL ? PLEAT_ERR_OOM_DEVICE
+                                 : pleat_pleated_take_home(allocator, request, &place, block_out);
+    if (status != PLEAT_OK) {
+        pleat_pleated_shrink(allocator, arena, handle_count);
     }
-    return pleat_pleated_take_home(allocator, request, &place, block_out);
+    return status;
 }
 
 /* ---- the search ---- */
@@ -348,47 +349,80 @@ static pleated_excess_t pleated_plan_excess(const pleat_allocator_t *allocator,
     return excess;
 }
 
-/* Grow by the planned bytes, and make a view of everything. */
+/* Handles in the view that a plan with new memory makes. */
+static size_t pleated_excess_count(const pleat_allocator_t *allocator,
+                                   const pleat_request_t *request, const pleated_excess_t *excess)
+{
+    const pleat_stitch_plan_t *plan = &allocator->plan;
+    const uint64_t handle_bytes =
+        pleat_cost_handle_bytes(&allocator->options, allocator->live_peak_bytes, request->bytes,
+                                allocator->granularity_bytes);
+    return (plan->end_count > 0) + plan->whole_count + excess->uses_start +
+           (size_t)(pleat_round_up(excess->new_bytes, handle_bytes) / handle_bytes);
+}
+
+/* Free end, whole handles, the new ones and the free start, as planned, in the plan's handles. */
+static size_t pleated_list_excess(pleat_stitch_plan_t *plan, const pleated_excess_t *excess,
+                                  pleat_handle_t *const *new_handles, size_t new_count)
+{
+    size_t count = 0;
+    if (plan->end_count > 0) {
+        plan->handles[count++] = plan->ends[0].handle;
+    }
+    for (size_t i = 0; i < plan->whole_count; i++) {
+        plan->handles[count++] = plan->wholes[i].handle;
+    }
+    for (size_t i = 0; i < new_count; i++) {
+        plan->handles[count++] = new_handles[i];
+    }
+    if (excess->uses_start) {
+        plan->handles[count++] = plan->starts[excess->start_index].handle;
+    }
+    return count;
+}
+
+/* Grow by the planned bytes, and make a view of everything. ERR_OOM_DEVICE too if the view would
+ * have too many mappings; on any error nothing has grown. */
 static pleat_status_t pleated_exceed_by_stitch(pleat_allocator_t *allocator,
                                                const pleat_request_t *request,
                                                const pleated_excess_t *excess,
                                                pleat_block_t **block_out)
 {
     pleat_stitch_plan_t *plan = &allocator->plan;
+    const size_t count = pleated_excess_count(allocator, request, excess);
+    bool is_granted = false;
+    pleat_status_t status = pleat_place_reserve(plan, count);
+    if (status == PLEAT_OK) {
+        status = pleated_reserve_mappings(allocator, count, &is_granted);
+    }
+    if (status != PLEAT_OK || !is_granted) {
+        return status != PLEAT_OK ? status : PLEAT_ERR_OOM_DEVICE;
+    }
     pleat_arena_t *arena = NULL;
     size_t new_count = 0;
-    pleat_status_t status =
-        pleat_pleated_grow(allocator, request, excess->new_bytes, &arena, &new_count);
+    status = pleat_pleated_grow(allocator, request, excess->new_bytes, &arena, &new_count);
     if (status != PLEAT_OK) {
         return status;
     }
-    size_t count = 0;
-    uint64_t offset = 0;
-    status = pleat_place_reserve(plan, plan->whole_count + new_count + 2);
+    pleat_handle_t **new_handles = &arena->handles[arena->handle_count - new_count];
+    const size_t listed = pleated_list_excess(plan, excess, new_handles, new_count);
+    PLEAT_ASSERT(listed == count);
+    const uint64_t offset =
+        plan->end_count == 0 ? 0 : plan->ends[0].handle->bytes - plan->ends[0].bytes;
+    status =
+        pleat_pleated_take_stitch(allocator, request, plan->handles, listed, offset, block_out);
     if (status != PLEAT_OK) {
-        return status;
+        pleat_pleated_shrink(allocator, arena, new_count);
     }
-    if (plan->end_count > 0) {
-        plan->handles[count++] = plan->ends[0].handle;
-        offset = plan->ends[0].handle->bytes - plan->ends[0].bytes;
-    }
-    for (size_t i = 0; i < plan->whole_count; i++) {
-        plan->handles[count++] = plan->wholes[i].handle;
-    }
-    for (size_t i = 0; i < new_count; i++) {
-        plan->handles[count++] = arena->handles[arena->handle_count - new_count + i];
-    }
-    if (excess->uses_start) {
-        plan->handles[count++] = plan->starts[excess->start_index].handle;
-    }
-    bool is_granted = false;
-    status = pleated_reserve_mappings(allocator, count, &is_granted);
-    if (status == PLEAT_OK && !is_granted) {
-        status = PLEAT_ERR_OOM_DEVICE;
-    }
-    return status != PLEAT_OK ? status
-                              : pleat_pleated_take_stitch(allocator, request, plan->handles, count,
-                                                          offset, block_out);
+    return status;
+}
+
+/* Does the limit allow so much more? */
+static bool pleated_may_hold(const pleat_allocator_t *allocator, uint64_t new_bytes)
+{
+    uint64_t held_bytes = 0;
+    return pleat_add_checked(allocator->held_bytes, new_bytes, &held_bytes) &&
+           held_bytes <= allocator->options.limit_bytes;
 }
 
 static pleat_status_t pleated_exceed(pleat_allocator_t *allocator, const pleat_request_t *request,
@@ -397,19 +431,20 @@ static pleat_status_t pleated_exceed(pleat_allocator_t *allocator, const pleat_r
     if (request->is_single) {
         return pleated_exceed_single(allocator, request, block_out);
     }
-    const pleat_status_t status =
-        pleat_place_collect(allocator, request->stream, true, &allocator->plan);
+    pleat_status_t status = pleat_place_collect(allocator, request->stream, true, &allocator->plan);
     if (status != PLEAT_OK) {
         return status;
     }
-    const pleated_excess_t excess = pleated_plan_excess(allocator, request);
-    uint64_t held_bytes = 0;
-    if (!pleat_add_checked(allocator->held_bytes, excess.new_bytes, &held_bytes) ||
-        held_bytes > allocator->options.limit_bytes) {
+    pleated_excess_t excess = pleated_plan_excess(allocator, request);
+    if (!pleated_may_hold(allocator, excess.new_bytes)) {
         return PLEAT_ERR_OOM_DEVICE;
     }
     if (excess.uses_stitch) {
-        return pleated_exceed_by_stitch(allocator, request, &excess, block_out);
+        status = pleated_exceed_by_stitch(allocator, request, &excess, block_out);
+        excess.new_bytes = pleated_needed_bytes(allocator, request);
+        if (status != PLEAT_ERR_OOM_DEVICE || !pleated_may_hold(allocator, excess.new_bytes)) {
+            return status;
+        }
     }
     return pleated_grow_and_take(
         allocator, request,

@@ -158,6 +158,15 @@ pleat_arena_t *pleat_pleated_arena(const pleat_allocator_t *allocator, pleat_str
     return arena;
 }
 
+/* An arena without memory ends: its one block is unmapped. */
+static void arena_end(pleat_allocator_t *allocator, pleat_arena_t *arena)
+{
+    PLEAT_ASSERT(arena->first == arena->last);
+    PLEAT_ASSERT(arena->first->use == PLEAT_BLOCK_USE_UNMAPPED);
+    pleat_block_store_give(&allocator->blocks, arena->first);
+    pleat_arena_destroy(allocator, arena);
+}
+
 /* The arena of a stream that has addresses left for @p bytes behind its memory; made if need be. */
 static pleat_status_t grow_choose_arena(pleat_allocator_t *allocator,
                                         const pleat_request_t *request, uint64_t bytes,
@@ -172,7 +181,7 @@ static pleat_status_t grow_choose_arena(pleat_allocator_t *allocator,
     }
     const pleat_status_t status = pleat_arena_create(allocator, request->stream, arena_out);
     if (status == PLEAT_OK && bytes > (*arena_out)->bytes) {
-        pleat_arena_destroy(allocator, *arena_out);
+        arena_end(allocator, *arena_out);
         pleat_error_set("%llu bytes are more than twice what the device has",
                         (unsigned long long)bytes);
         return PLEAT_ERR_OOM_DEVICE;
@@ -180,13 +189,21 @@ static pleat_status_t grow_choose_arena(pleat_allocator_t *allocator,
     return status;
 }
 
-static void grow_undo(pleat_allocator_t *allocator, pleat_arena_t *arena, size_t handle_count)
+void pleat_pleated_shrink(pleat_allocator_t *allocator, pleat_arena_t *arena, size_t handle_count)
 {
-    for (; handle_count > 0; handle_count--) {
-        /* Fresh memory that nothing has used; what the device keeps stays free memory of ours. */
-        const pleat_status_t ignored =
-            pleat_arena_remove_handle(allocator, arena->handles[arena->handle_count - 1]);
-        (void)ignored;
+    pleat_status_t status = PLEAT_OK;
+    for (; handle_count > 0 && status == PLEAT_OK; handle_count--) {
+        pleat_handle_t *handle = arena->handles[arena->handle_count - 1];
+        /* What the device does not take back, or a view that it keeps shows, stays free memory. */
+        if (handle->pieces != NULL || !pleat_block_store_reserve(&allocator->blocks, 2)) {
+            break;
+        }
+        status = pleat_arena_remove_handle(allocator, handle);
+    }
+    if (arena->handle_count == 0) {
+        arena_end(allocator, arena);
+    } else {
+        pleat_arena_count_split(allocator, arena);
     }
 }
 
@@ -221,7 +238,7 @@ pleat_status_t pleat_pleated_grow(pleat_allocator_t *allocator, const pleat_requ
         count += status == PLEAT_OK;
     }
     if (status != PLEAT_OK) {
-        grow_undo(allocator, arena, count);
+        pleat_pleated_shrink(allocator, arena, count);
         return status;
     }
     pleat_arena_count_split(allocator, arena);
@@ -240,11 +257,13 @@ pleat_status_t pleat_pleated_grow_single(pleat_allocator_t *allocator,
     }
     pleat_arena_t *arena = NULL;
     pleat_status_t status = grow_choose_arena(allocator, request, bytes, &arena);
-    pleat_handle_t *handle = NULL;
-    if (status == PLEAT_OK) {
-        status = pleat_arena_add_handle(allocator, arena, pleat_arena_end(arena), bytes, &handle);
-    }
     if (status != PLEAT_OK) {
+        return status;
+    }
+    pleat_handle_t *handle = NULL;
+    status = pleat_arena_add_handle(allocator, arena, pleat_arena_end(arena), bytes, &handle);
+    if (status != PLEAT_OK) {
+        pleat_pleated_shrink(allocator, arena, 0);
         return status;
     }
     pleat_arena_count_split(allocator, arena);
@@ -350,15 +369,6 @@ static pleat_status_t release_reserve(pleat_allocator_t *allocator)
         return PLEAT_ERR_OOM_HOST;
     }
     return pleat_fence_reserve_records(allocator, 1);
-}
-
-/* An arena without memory ends: its one block is unmapped. */
-static void arena_end(pleat_allocator_t *allocator, pleat_arena_t *arena)
-{
-    PLEAT_ASSERT(arena->first == arena->last);
-    PLEAT_ASSERT(arena->first->use == PLEAT_BLOCK_USE_UNMAPPED);
-    pleat_block_store_give(&allocator->blocks, arena->first);
-    pleat_arena_destroy(allocator, arena);
 }
 
 pleat_status_t pleat_pleated_release(pleat_allocator_t *allocator, uint64_t bytes, bool can_wait,

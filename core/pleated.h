@@ -43,6 +43,10 @@ PLEAT_NODISCARD pleat_status_t pleat_pleated_grow(pleat_allocator_t *allocator,
                                                   pleat_arena_t **arena_out,
                                                   size_t *handle_count_out);
 
+/* Give the last handles of an arena back, which were just made and not used; without any memory the
+ * arena ends. */
+void pleat_pleated_shrink(pleat_allocator_t *allocator, pleat_arena_t *arena, size_t handle_count);
+
 /* Make one handle of @p bytes behind the request's arena and hand its memory back as a place. As
  * pleat_pleated_grow. */
 PLEAT_NODISCARD pleat_status_t pleat_pleated_grow_single(pleat_allocator_t *allocator,
