@@ -32,6 +32,18 @@ pleat_status_t pleat_backing_release(pleat_allocator_t *allocator, pleat_block_t
                                 : pleat_range_release_block(allocator, block);
 }
 
+/* Mappings go without a wait of the device: the work on them must be over. Streams of arenas and
+ * views: see pleat_pleated_discard. */
+static void discard_wait(pleat_allocator_t *allocator, const pleat_block_t *block)
+{
+    const bool begins_range = block->range != NULL && block->left == NULL;
+    if (begins_range || block->fence != NULL) {
+        /* Destruction goes on when the device refuses. */
+        const pleat_status_t ignored = pleat_vmm_stream_synchronize(allocator->vmm, block->stream);
+        (void)ignored;
+    }
+}
+
 void pleat_backing_discard(pleat_allocator_t *allocator)
 {
     for (pleat_block_slab_t *slab = allocator->blocks.slabs; slab != NULL; slab = slab->next) {
@@ -41,6 +53,7 @@ void pleat_backing_discard(pleat_allocator_t *allocator)
                 continue;
             }
             pleat_waiting_drop_uses(&allocator->waiting, block);
+            discard_wait(allocator, block);
             pleat_fence_drop(allocator, block->fence);
             block->fence = NULL;
             if (pleat_block_is_plain(block) && block->left == NULL) {

@@ -468,8 +468,32 @@ void pleat_pleated_release_idle(pleat_allocator_t *allocator)
     }
 }
 
+static void discard_wait_for_stream(pleat_allocator_t *allocator, pleat_stream_t stream)
+{
+    /* Destruction goes on when the device refuses. */
+    const pleat_status_t ignored = pleat_vmm_stream_synchronize(allocator->vmm, stream);
+    (void)ignored;
+}
+
+/* Mappings go without a wait of the device: the work on them must be over. */
+static void discard_wait(pleat_allocator_t *allocator)
+{
+    for (const pleat_view_t *view = allocator->views; view != NULL; view = view->next) {
+        for (size_t i = 0; i < view->stream_count; i++) {
+            discard_wait_for_stream(allocator, view->streams[i]);
+        }
+    }
+    for (const pleat_arena_t *arena = allocator->arenas; arena != NULL; arena = arena->next) {
+        discard_wait_for_stream(allocator, arena->stream);
+        for (const pleat_fence_t *fence = arena->fences; fence != NULL; fence = fence->next) {
+            discard_wait_for_stream(allocator, fence->stream);
+        }
+    }
+}
+
 void pleat_pleated_discard(pleat_allocator_t *allocator)
 {
+    discard_wait(allocator);
     while (allocator->views != NULL) {
         allocator->views->live_count = 0;
         if (pleat_view_destroy(allocator, allocator->views) != PLEAT_OK) {

@@ -38,7 +38,7 @@ PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_allocator_create(const pleat_opti
 
 /**
  * Give all memory back to the device, live blocks included, and destroy the allocator. Waits for
- * events that freed blocks still wait for. NULL is ignored.
+ * the work of the streams that used the memory. NULL is ignored.
  * @par Threads none may use the allocator any more.   @par Cost one device free a segment.
  */
 PLEAT_API void pleat_allocator_destroy(pleat_allocator_t *allocator);
