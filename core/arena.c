@@ -79,6 +79,7 @@ static void arena_free_handle(pleat_allocator_t *allocator, pleat_handle_t *hand
     const pleat_status_t released = pleat_vmm_chunk_release(allocator->vmm, handle->chunk);
     (void)unmapped;
     (void)released;
+    pleat_stats_unmap(&allocator->stats, 1);
     free(handle);
 }
 
@@ -426,12 +427,14 @@ static void arena_count_memory(pleat_allocator_t *allocator, uint64_t bytes, boo
         allocator->held_bytes += bytes;
         pleat_stats_increase(stats->reserved_bytes, PLEAT_STAT_LARGE_POOL, bytes);
         stats->num_device_alloc += 1;
+        pleat_stats_map(stats, 1);
         pleat_allocator_trace(allocator, PLEAT_ACTION_SEGMENT_MAP, address, bytes, stream);
     } else {
         PLEAT_ASSERT(allocator->held_bytes >= bytes);
         allocator->held_bytes -= bytes;
         pleat_stats_decrease(stats->reserved_bytes, PLEAT_STAT_LARGE_POOL, bytes);
         stats->num_device_free += 1;
+        pleat_stats_unmap(stats, 1);
         pleat_allocator_trace(allocator, PLEAT_ACTION_SEGMENT_UNMAP, address, bytes, stream);
     }
 }

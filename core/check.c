@@ -9,6 +9,8 @@
  *   A6  A block waits exactly if it counts pending events, as many as stand in the queues.
  *   A7  Segments do not overlap.
  *   R1  The pages under a mapped block of a range are mapped, those under an unmapped one are not.
+ *   M1  unreturnable_bytes and mappings are the sums over segments, slabs, ranges, handles and
+ *       views.
  *   R2  Unmapped blocks begin and end on pages, stand in the list of their pool, and only ranges
  *       have them.
  *   H1  free_bytes of a handle is the sum over the free blocks at its home.
@@ -40,6 +42,8 @@ typedef struct check_sums {
     uint64_t split_bytes[PLEAT_STAT_KIND_COUNT];
     uint64_t free_count[PLEAT_STAT_KIND_COUNT];
     uint64_t unmapped_count;
+    uint64_t pinned_bytes; /* free, and cannot go back */
+    uint64_t mapping_count;
     uint64_t live_count;
     uint64_t event_count;
 } check_sums_t;
@@ -100,7 +104,10 @@ static bool check_free_block(const pleat_block_t *block, check_sums_t *sums)
                    : check_refuse("A1", block, "it is free and not its arena's stream's");
     }
     check_add(sums->free_count, block->pool->kind, 1);
-    if (pleat_block_is_split(block) && block->range == NULL) {
+    if (block->range != NULL) {
+        sums->pinned_bytes += pleat_range_pinned_bytes(block->range, block->address, block->bytes);
+    } else if (pleat_block_is_split(block)) {
+        sums->pinned_bytes += block->bytes;
         check_add(sums->split, block->pool->kind, 1);
         check_add(sums->split_bytes, block->pool->kind, block->bytes);
     }
@@ -137,7 +144,7 @@ static bool check_active_block(const pleat_allocator_t *allocator, const pleat_b
 }
 
 /* R1, R2: a block of a range and the pages that it touches. */
-static bool check_range_block(const pleat_block_t *block)
+static bool check_range_block(const pleat_block_t *block, check_sums_t *sums)
 {
     const pleat_chunked_range_t *pages = &block->range->pages;
     const bool is_unmapped = block->use == PLEAT_BLOCK_USE_UNMAPPED;
@@ -155,6 +162,8 @@ static bool check_range_block(const pleat_block_t *block)
                                 is_unmapped ? "it is unmapped and has a mapped page"
                                             : "it is mapped and has an unmapped page");
         }
+        /* A page counts with the block that it begins in. */
+        sums->mapping_count += !is_unmapped && page * pages->page_bytes >= begin;
     }
     return true;
 }
@@ -215,7 +224,7 @@ static bool check_block(const pleat_allocator_t *allocator, const pleat_block_t 
                         check_sums_t *sums)
 {
     if (!check_pool(allocator, block) || !check_neighbours(block) ||
-        (block->range != NULL && !check_range_block(block)) ||
+        (block->range != NULL && !check_range_block(block, sums)) ||
         (block->view != NULL && !check_view_block(block))) {
         return false;
     }
@@ -296,7 +305,10 @@ static bool check_sums(const pleat_allocator_t *allocator, const check_sums_t *s
            check_equal("A4", "live addresses", sums->live_count,
                        (int64_t)allocator->live.used_count) &&
            check_equal("A6", "queued events", sums->event_count,
-                       (int64_t)allocator->waiting.wait_count);
+                       (int64_t)allocator->waiting.wait_count) &&
+           check_equal("M1", "bytes that cannot go back", sums->pinned_bytes,
+                       allocator->stats.unreturnable_bytes) &&
+           check_equal("M1", "mappings", sums->mapping_count, allocator->stats.mappings);
 }
 
 /* A6: every queue's waits belong to waiting blocks, and only queues with waits are active. */
@@ -450,16 +462,15 @@ static bool check_view(const pleat_view_t *view)
 static bool check_pleated(const pleat_allocator_t *allocator, check_sums_t *sums)
 {
     uint64_t mappings = 0;
-    int64_t unreturnable_bytes = 0;
     for (const pleat_arena_t *arena = allocator->arenas; arena != NULL; arena = arena->next) {
         if (!check_arena(arena, sums)) {
             return false;
         }
         for (size_t i = 0; i < arena->handle_count; i++) {
-            unreturnable_bytes += pleat_handle_is_whole(arena->handles[i])
-                                      ? 0
-                                      : (int64_t)arena->handles[i]->free_bytes;
+            const pleat_handle_t *handle = arena->handles[i];
+            sums->pinned_bytes += pleat_handle_is_whole(handle) ? 0 : handle->free_bytes;
         }
+        sums->mapping_count += arena->handle_count;
     }
     for (const pleat_view_t *view = allocator->views; view != NULL; view = view->next) {
         if (!check_view(view)) {
@@ -467,9 +478,8 @@ static bool check_pleated(const pleat_allocator_t *allocator, check_sums_t *sums
         }
         mappings += view->piece_count;
     }
-    return check_equal("V1", "mappings of views", mappings, (int64_t)allocator->view_mappings) &&
-           check_equal("H1", "unreturnable bytes", (uint64_t)unreturnable_bytes,
-                       allocator->stats.unreturnable_bytes);
+    sums->mapping_count += mappings;
+    return check_equal("V1", "mappings of views", mappings, (int64_t)allocator->view_mappings);
 }
 
 static int check_compare_infos(const void *a, const void *b)

@@ -99,6 +99,25 @@ void pleat_range_discard(pleat_allocator_t *allocator, pleat_range_t *range)
     free(range);
 }
 
+/* ---- free blocks ---- */
+
+static int64_t range_pinned_bytes(const pleat_block_t *block)
+{
+    return (int64_t)pleat_range_pinned_bytes(block->range, block->address, block->bytes);
+}
+
+static void range_give(pleat_allocator_t *allocator, pleat_block_t *block)
+{
+    pleat_pool_give(block->pool, block);
+    allocator->stats.unreturnable_bytes += range_pinned_bytes(block);
+}
+
+static void range_take(pleat_allocator_t *allocator, pleat_block_t *block)
+{
+    pleat_pool_take(block->pool, block);
+    allocator->stats.unreturnable_bytes -= range_pinned_bytes(block);
+}
+
 /* ---- mapping ---- */
 
 /* Absorb a neighbour of the same use, which stands in no set any more. */
@@ -106,7 +125,7 @@ static void range_absorb_free(pleat_allocator_t *allocator, pleat_block_t *block
                               pleat_block_t *other)
 {
     if (other != NULL && other->use == PLEAT_BLOCK_USE_FREE) {
-        pleat_pool_take(other->pool, other);
+        range_take(allocator, other);
         (void)pleat_block_absorb(&allocator->blocks, block, other);
     }
 }
@@ -146,10 +165,11 @@ pleat_status_t pleat_range_map_block(pleat_allocator_t *allocator, pleat_block_t
     block->use = PLEAT_BLOCK_USE_FREE;
     range_absorb_free(allocator, block, block->left);
     range_absorb_free(allocator, block, block->right);
-    pleat_pool_give(pool, block);
+    range_give(allocator, block);
     allocator->held_bytes += mapped_bytes;
     pleat_stats_increase(allocator->stats.reserved_bytes, pool->kind, mapped_bytes);
     allocator->stats.num_device_alloc += 1;
+    pleat_stats_map(&allocator->stats, page_count);
     pleat_allocator_trace(allocator, PLEAT_ACTION_SEGMENT_MAP, address, mapped_bytes,
                           block->stream);
     return PLEAT_OK;
@@ -163,7 +183,7 @@ static void range_cut_head(pleat_allocator_t *allocator, pleat_block_t *block, u
     if (low_bytes > 0) {
         pleat_block_t *head = pleat_block_store_take(&allocator->blocks);
         pleat_block_split(block, low_bytes, head);
-        pleat_pool_give(block->pool, head);
+        range_give(allocator, head);
     }
 }
 
@@ -173,7 +193,7 @@ static void range_cut_tail(pleat_allocator_t *allocator, pleat_block_t *block, u
     if (low_bytes < block->bytes) {
         pleat_block_t *tail = pleat_block_store_take(&allocator->blocks);
         pleat_block_split_high(block, low_bytes, tail);
-        pleat_pool_give(block->pool, tail);
+        range_give(allocator, tail);
     }
 }
 
@@ -182,7 +202,7 @@ static void range_commit_unmap(pleat_allocator_t *allocator, pleat_block_t *bloc
                                uint64_t head_bytes, uint64_t unmapped_bytes)
 {
     pleat_pool_t *pool = block->pool;
-    pleat_pool_take(pool, block);
+    range_take(allocator, block);
     range_cut_head(allocator, block, head_bytes);
     range_cut_tail(allocator, block, unmapped_bytes);
     const pleat_devptr_t address = block->address;
@@ -195,6 +215,7 @@ static void range_commit_unmap(pleat_allocator_t *allocator, pleat_block_t *bloc
     allocator->held_bytes -= unmapped_bytes;
     pleat_stats_decrease(allocator->stats.reserved_bytes, pool->kind, unmapped_bytes);
     allocator->stats.num_device_free += 1;
+    pleat_stats_unmap(&allocator->stats, unmapped_bytes / block->range->pages.page_bytes);
     pleat_allocator_trace(allocator, PLEAT_ACTION_SEGMENT_UNMAP, address, unmapped_bytes, stream);
     if (!pleat_block_is_split(block)) {
         range_destroy(allocator, block);

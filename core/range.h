@@ -22,6 +22,18 @@ struct pleat_range {
     pleat_range_t *previous;
 };
 
+/* Of @p bytes of free memory at @p address, what lies on pages that also hold something in use:
+ * everything but the whole pages. */
+static inline uint64_t pleat_range_pinned_bytes(const pleat_range_t *range, pleat_devptr_t address,
+                                                uint64_t bytes)
+{
+    const uint64_t page_bytes = range->pages.page_bytes;
+    const uint64_t begin = address - range->pages.address;
+    const uint64_t first = begin / page_bytes + (begin % page_bytes != 0);
+    const uint64_t last = (begin + bytes) / page_bytes;
+    return first < last ? bytes - (last - first) * page_bytes : bytes;
+}
+
 /*
  * Reserve a range for the stream and pool of @p request; its one unmapped block stands in the
  * pool's list. A block must be in reserve. ERR_OOM_HOST, or the device's error: nothing changed.

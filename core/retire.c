@@ -4,6 +4,7 @@
 #include "retire.h"
 
 #include "pleated.h"
+#include "range.h"
 
 /* Absorb a neighbour if it is free; changes the split counters' net sums. */
 static void retire_merge(pleat_allocator_t *allocator, pleat_block_t *block, pleat_block_t *other,
@@ -17,6 +18,20 @@ static void retire_merge(pleat_allocator_t *allocator, pleat_block_t *block, ple
     *bytes_change -= (int64_t)pleat_block_absorb(&allocator->blocks, block, other);
 }
 
+/* A range: what cannot go back of @p block, free with what it absorbed on both sides, where before
+ * it was in use from @p address on for @p bytes. */
+static void retire_count_range(pleat_allocator_t *allocator, const pleat_block_t *block,
+                               pleat_devptr_t address, uint64_t bytes)
+{
+    const pleat_range_t *range = block->range;
+    const pleat_devptr_t end = address + bytes;
+    const uint64_t after = pleat_range_pinned_bytes(range, block->address, block->bytes);
+    const uint64_t before =
+        pleat_range_pinned_bytes(range, block->address, address - block->address) +
+        pleat_range_pinned_bytes(range, end, block->address + block->bytes - end);
+    allocator->stats.unreturnable_bytes += (int64_t)after - (int64_t)before;
+}
+
 /*
  * Back to its pool, merged with its neighbours; a slab that is free altogether goes back whole. The
  * split counters move once, by the net change: three partial changes would give other sums and
@@ -26,6 +41,8 @@ static void retire_to_pool(pleat_allocator_t *allocator, pleat_block_t *block)
 {
     pleat_pool_t *pool = block->pool;
     pleat_stats_t *stats = &allocator->stats;
+    const pleat_devptr_t address = block->address;
+    const uint64_t bytes = block->bytes;
     int64_t count_change = 0;
     int64_t bytes_change = 0;
     retire_merge(allocator, block, block->left, &count_change, &bytes_change);
@@ -38,6 +55,9 @@ static void retire_to_pool(pleat_allocator_t *allocator, pleat_block_t *block)
     if (block->range == NULL) {
         pleat_stats_change(stats->inactive_split, pool->kind, count_change);
         pleat_stats_change(stats->inactive_split_bytes, pool->kind, bytes_change);
+        stats->unreturnable_bytes += bytes_change;
+    } else {
+        retire_count_range(allocator, block, address, bytes);
     }
     if (block->slab != NULL && !is_split) {
         pleat_pleated_give_slab(allocator, block);

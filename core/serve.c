@@ -3,6 +3,7 @@
  */
 #include "serve.h"
 
+#include "range.h"
 #include "retire.h"
 
 pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t requested_bytes,
@@ -93,11 +94,13 @@ static void serve_report_oom(pleat_allocator_t *allocator, const pleat_request_t
 
 /* The split counters of a plain segment or a slab: the request took @p taken_bytes of a free block,
  * of which @p rest_bytes are left (0: it took all). Ranges of torch_expandable do not count, as in
- * PyTorch; arenas of pleated mode count for themselves. */
+ * PyTorch; arenas of pleated mode count for themselves. What is split here shares its chunk with
+ * what is in use, so it cannot go back. */
 static void serve_count_split(pleat_allocator_t *allocator, pleat_stat_kind_t kind, bool was_split,
                               uint64_t taken_bytes, uint64_t rest_bytes)
 {
     pleat_stats_t *stats = &allocator->stats;
+    stats->unreturnable_bytes += was_split ? -(int64_t)taken_bytes : (int64_t)rest_bytes;
     if (was_split) {
         pleat_stats_decrease(stats->inactive_split_bytes, kind, taken_bytes);
         if (rest_bytes == 0) {
@@ -107,6 +110,18 @@ static void serve_count_split(pleat_allocator_t *allocator, pleat_stat_kind_t ki
         pleat_stats_increase(stats->inactive_split_bytes, kind, rest_bytes);
         pleat_stats_increase(stats->inactive_split, kind, 1);
     }
+}
+
+/* A range: what could not go back of the free block of @p free_bytes that @p block is the start of,
+ * and what cannot of its rest. */
+static void serve_count_range(pleat_allocator_t *allocator, const pleat_block_t *block,
+                              uint64_t free_bytes)
+{
+    const pleat_range_t *range = block->range;
+    const uint64_t before = pleat_range_pinned_bytes(range, block->address, free_bytes);
+    const uint64_t after =
+        pleat_range_pinned_bytes(range, block->address + block->bytes, free_bytes - block->bytes);
+    allocator->stats.unreturnable_bytes += (int64_t)after - (int64_t)before;
 }
 
 /* Cut off what the request does not need. */
@@ -126,6 +141,8 @@ static pleat_block_t *serve_split(pleat_allocator_t *allocator, const pleat_requ
     }
     if (counts_splits) {
         serve_count_split(allocator, request->pool->kind, was_split, block->bytes, rest_bytes);
+    } else if (block->range != NULL) {
+        serve_count_range(allocator, block, block->bytes + rest_bytes);
     }
     return block;
 }

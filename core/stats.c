@@ -26,6 +26,7 @@ void pleat_stats_reset_peak(pleat_stats_t *stats)
     PLEAT_PLAIN_STAT_LIST(RESET_PLAIN)
 #undef RESET_ARRAY
 #undef RESET_PLAIN
+    stats->mappings_peak = stats->mappings;
 }
 
 void pleat_stats_reset_accumulated(pleat_stats_t *stats)

@@ -47,6 +47,21 @@ static inline void pleat_stats_change(pleat_stat_t *stat, pleat_stat_kind_t kind
     }
 }
 
+/* Mappings that were made, or that went. */
+static inline void pleat_stats_map(pleat_stats_t *stats, uint64_t count)
+{
+    stats->mappings += (int64_t)count;
+    if (stats->mappings > stats->mappings_peak) {
+        stats->mappings_peak = stats->mappings;
+    }
+}
+
+static inline void pleat_stats_unmap(pleat_stats_t *stats, uint64_t count)
+{
+    stats->mappings -= (int64_t)count;
+    PLEAT_ASSERT(stats->mappings >= 0);
+}
+
 /* Peaks become current values. */
 void pleat_stats_reset_peak(pleat_stats_t *stats);
 

@@ -83,6 +83,8 @@ pleat_status_t pleat_view_create(pleat_allocator_t *allocator, pleat_stream_t st
     allocator->view_mappings += count;
     allocator->stats.view_mappings = (int64_t)allocator->view_mappings;
     allocator->stats.view_count++;
+    allocator->stats.moved_bytes += (int64_t)view->bytes;
+    pleat_stats_map(&allocator->stats, count);
     *view_out = view;
     return PLEAT_OK;
 
@@ -106,6 +108,7 @@ void pleat_view_forget(pleat_allocator_t *allocator, pleat_view_t *view)
     allocator->view_mappings -= view->piece_count;
     allocator->stats.view_mappings = (int64_t)allocator->view_mappings;
     allocator->stats.view_count--;
+    pleat_stats_unmap(&allocator->stats, view->piece_count);
     free(view->streams);
     free(view);
 }

@@ -317,3 +317,19 @@ Test(check, finds_segments_that_overlap, .timeout = 5)
     pleat_address_map_insert(&allocator->live, scene.large);
     expect_found(&scene, "A7: the segments at ");
 }
+
+/* ---- M1: what cannot go back, and mappings ---- */
+
+Test(check, finds_a_wrong_count_of_bytes_that_cannot_go_back, .timeout = 5)
+{
+    scene_t scene = make_scene();
+    scene.f.allocator->stats.unreturnable_bytes += 512;
+    expect_found(&scene, "M1: bytes that cannot go back is reported as ");
+}
+
+Test(check, finds_a_wrong_count_of_mappings, .timeout = 5)
+{
+    scene_t scene = make_scene();
+    scene.f.allocator->stats.mappings++;
+    expect_found(&scene, "M1: mappings is reported as 1 and counts 0");
+}

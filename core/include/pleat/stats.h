@@ -44,7 +44,10 @@ extern "C" {
     X(view_mappings, "mappings in them")                                                         \
     X(stitched_bytes, "bytes handed out by making a second range")                               \
     X(cross_stream_takes, "times that memory of another stream was taken")                       \
-    X(event_waits, "waits of a stream for another on the device")
+    X(event_waits, "waits of a stream for another on the device")                                \
+    X(moved_bytes, "bytes of chunks that were mapped a second time")                             \
+    X(mappings, "mappings alive: pages of ranges, chunks at home, chunks in views")              \
+    X(mappings_peak, "most of them at once")
 
 typedef enum pleat_stat_kind {
     PLEAT_STAT_ALL,
