@@ -141,6 +141,7 @@ static int pleat_cli_compare_run(const pleat_cli_command_t *command, int argc, c
     int wrong = 0;
 
     pleat_cli_replay_options_init(&options);
+    options.compares = true;
     pleat_cli_args_init(&args, command, argc, argv);
     while ((key = pleat_cli_args_next(&args)) != PLEAT_CLI_ARGS_END) {
         if (key == PLEAT_CLI_ARGS_STOP) {
@@ -168,11 +169,15 @@ const pleat_cli_command_t pleat_cli_compare = {
     .operands = "TRACE...",
     .description =
         "Replays each trace once for every mode and every --conf, on a simulated device, and\n"
-        "prints what the allocator held beside what the program used. TRACE is a trace as text\n"
-        "(plain, .gz, .xz, .zst) or in Pleat's compact form, recognised by its content; '-' is\n"
-        "standard input. The status is 1 if a request failed with out of memory.",
+        "prints what the allocator held beside what the program used. Without --modes that is\n"
+        "all three: PyTorch's default (classic), PyTorch's expandable segments\n"
+        "(torch_expandable) and Pleat's own use of virtual memory (pleated). A key of --conf\n"
+        "that does not act in a mode is announced. TRACE is a trace as text (plain, .gz, .xz,\n"
+        ".zst) or in Pleat's compact form, recognised by its content; '-' is standard input.\n"
+        "The status is 1 if a request failed with out of memory.",
     .examples = "  pleat compare *.pleat\n"
-                "  pleat compare run.pleat --conf '' --conf max_split_size_mb:128 --plot run.pdf\n"
+                "  pleat compare run.pleat --modes classic,pleated --plot run.pdf\n"
+                "  pleat compare run.pleat --modes classic --conf '' --conf max_split_size_mb:128\n"
                 "  pleat compare run.trace.xz --limit 40GiB --json",
     .options = pleat_cli_compare_option_table,
     .option_count =

@@ -334,6 +334,11 @@ static int pleat_cli_verify_run(const pleat_cli_command_t *command, int argc, ch
     if (wrong) {
         return wrong;
     }
+    if (call.options.allocators[0].mode != PLEAT_MODE_CLASSIC) {
+        return pleat_cli_error("'%s': sessions and cases say their mode themselves, and traces are "
+                               "verified in mode classic",
+                               call.options.confs[0]);
+    }
     return pleat_cli_verify_all(&call, (size_t)(argc - args.first_operand),
                                 argv + args.first_operand);
 }

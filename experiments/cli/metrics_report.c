@@ -20,6 +20,23 @@ typedef struct pleat_cli_size_unit {
 #define PLEAT_CLI_JSON_COUNT(value) json_integer((json_int_t)(value))
 #define PLEAT_CLI_JSON_REAL(value) json_real(value)
 
+/* Calls of the device by kind; every kind is there, so that readers need not ask. */
+static json_t *pleat_cli_json_calls(const pleat_vmm_counters_t *device)
+{
+    json_t *kinds = json_object();
+
+    for (unsigned i = 0; i < PLEAT_VMM_CALL_COUNT; i++) {
+        json_t *kind = json_object();
+
+        (void)json_object_set_new(kind, "calls", PLEAT_CLI_JSON_COUNT(device->calls[i]));
+        (void)json_object_set_new(kind, "failures", PLEAT_CLI_JSON_COUNT(device->failures[i]));
+        (void)json_object_set_new(kind, "us",
+                                  PLEAT_CLI_JSON_COUNT(pleat_metrics_round_us(device->time_ns[i])));
+        (void)json_object_set_new(kinds, pleat_vmm_call_name((pleat_vmm_call_t)i), kind);
+    }
+    return kinds;
+}
+
 int pleat_cli_metrics_print_json(const pleat_metrics_t *metrics)
 {
     json_t *object = json_object();
@@ -29,6 +46,7 @@ int pleat_cli_metrics_print_json(const pleat_metrics_t *metrics)
     PLEAT_METRIC_LIST(PLEAT_CLI_JSON_METRIC)
 #undef PLEAT_CLI_JSON_METRIC
     (void)json_object_set_new(object, "device", json_string("simulated"));
+    (void)json_object_set_new(object, "device_calls", pleat_cli_json_calls(&metrics->device));
     return pleat_cli_json_print(object);
 }
 
@@ -41,7 +59,7 @@ static void pleat_cli_list_row(pleat_cli_table_t *table, const char *name, const
                                const char *meaning)
 {
     pleat_cli_table_row(table);
-    pleat_cli_table_text(table, name);
+    pleat_cli_table_cell(table, "  %s", name);
     pleat_cli_table_text(table, value);
     pleat_cli_table_text(table, meaning);
 }
@@ -82,6 +100,37 @@ static void pleat_cli_list_real(pleat_cli_table_t *table, const char *name, doub
 #define PLEAT_CLI_LIST_COUNT pleat_cli_list_count
 #define PLEAT_CLI_LIST_REAL pleat_cli_list_real
 
+#define PLEAT_CLI_LIST_METRIC(type, name, text) \
+    PLEAT_CLI_LIST_##type(table, #name, metrics->name, text);
+
+/* A line of its own in front of a group; the lines of the group are indented. */
+static void pleat_cli_list_heading(pleat_cli_table_t *table, const char *heading)
+{
+    pleat_cli_table_row(table);
+    pleat_cli_table_text(table, heading);
+}
+
+/* One line a kind of call that was made. */
+static void pleat_cli_list_calls(pleat_cli_table_t *table, const pleat_vmm_counters_t *device)
+{
+    char value[64];
+    char meaning[64];
+
+    pleat_cli_list_heading(table, "calls by kind");
+    for (unsigned i = 0; i < PLEAT_VMM_CALL_COUNT; i++) {
+        const pleat_vmm_call_t call = (pleat_vmm_call_t)i;
+
+        if (device->calls[i] == 0) {
+            continue;
+        }
+        (void)snprintf(value, sizeof(value), "%llu", (unsigned long long)device->calls[i]);
+        (void)snprintf(meaning, sizeof(meaning), "calls, %llu us%s",
+                       (unsigned long long)pleat_metrics_round_us(device->time_ns[i]),
+                       pleat_vmm_call_is_memory(call) ? "" : "; not in driver_calls");
+        pleat_cli_list_row(table, pleat_vmm_call_name(call), value, meaning);
+    }
+}
+
 int pleat_cli_metrics_print_list(const pleat_metrics_t *metrics)
 {
     pleat_cli_table_t *table = pleat_cli_table_create();
@@ -89,10 +138,12 @@ int pleat_cli_metrics_print_list(const pleat_metrics_t *metrics)
     pleat_cli_table_column(table, "metric", PLEAT_CLI_LEFT);
     pleat_cli_table_column(table, "value", PLEAT_CLI_RIGHT);
     pleat_cli_table_column(table, "meaning", PLEAT_CLI_LEFT);
-#define PLEAT_CLI_LIST_METRIC(type, name, text) \
-    PLEAT_CLI_LIST_##type(table, #name, metrics->name, text);
-    PLEAT_METRIC_LIST(PLEAT_CLI_LIST_METRIC)
-#undef PLEAT_CLI_LIST_METRIC
+#define PLEAT_CLI_LIST_GROUP(list, heading) \
+    pleat_cli_list_heading(table, heading); \
+    list(PLEAT_CLI_LIST_METRIC)
+    PLEAT_METRIC_GROUP_LIST(PLEAT_CLI_LIST_GROUP)
+#undef PLEAT_CLI_LIST_GROUP
+    pleat_cli_list_calls(table, &metrics->device);
     return pleat_cli_table_print(table);
 }
 
@@ -123,6 +174,7 @@ static void pleat_cli_table_metrics(pleat_cli_table_t *table, const pleat_metric
     pleat_cli_table_cell(table, "%.1f", metrics->utilization * 100.0);
     pleat_cli_table_cell(table, "%.2f", (double)pleat_cli_wasted_bytes(metrics) / unit);
     pleat_cli_table_cell(table, "%.2f", (double)metrics->inactive_split_peak_bytes / unit);
+    pleat_cli_table_cell(table, "%.2f", (double)metrics->unreturnable_peak_bytes / unit);
     pleat_cli_table_cell(table, "%llu", (unsigned long long)metrics->num_alloc_retries);
     pleat_cli_table_cell(table, "%llu", (unsigned long long)metrics->num_ooms);
     pleat_cli_table_cell(table, "%llu", (unsigned long long)metrics->driver_calls);
@@ -143,9 +195,9 @@ int pleat_cli_metrics_print_table(const pleat_metrics_t *metrics, size_t count, 
     static const struct {
         const char *heading;
         bool is_size;
-    } columns[] = {{"reserved", true},    {"active", true},   {"util. %", false}, {"wasted", true},
-                   {"split", true},       {"retries", false}, {"OOMs", false},    {"calls", false},
-                   {"driver ms*", false}, {"waits*", false}};
+    } columns[] = {{"reserved", true}, {"active", true},      {"util. %", false}, {"wasted", true},
+                   {"split", true},    {"stuck", true},       {"retries", false}, {"OOMs", false},
+                   {"calls", false},   {"driver ms*", false}, {"waits*", false}};
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
         char heading[32];
 
@@ -166,8 +218,9 @@ int pleat_cli_metrics_print_table(const pleat_metrics_t *metrics, size_t count, 
 void pleat_cli_metrics_print_note(bool has_own_costs)
 {
     (void)printf("Peaks: reserved is held from the device, active is in use (what any allocator "
-                 "needs), wasted is\nthe difference, split lay free beside blocks in use. "
-                 "*: simulated, by %s; not measured.\n",
+                 "needs), wasted is\nthe difference, split lay free beside blocks in use (PyTorch "
+                 "counts none in expandable segments),\nstuck lay free and could not go back "
+                 "because blocks in use share its chunk. *: simulated, by %s;\nnot measured.\n",
                  has_own_costs ? "the cost table given" : "a cost table of an H200");
 }
 

@@ -177,6 +177,7 @@ int pleat_cli_replay_job_run(pleat_cli_replay_job_t *job, size_t mode_index, siz
 
     replay_options.mode = job->options->modes[mode_index];
     replay_options.allocator = job->options->allocators[conf_index];
+    replay_options.allocator.limit_bytes = job->options->limits[conf_index][replay_options.mode];
     replay_options.device_bytes = job->options->device_bytes;
     replay_options.costs = job->options->has_costs ? &job->options->costs : NULL;
     replay_options.passes = job->options->passes;

@@ -2,6 +2,7 @@
  * replay_options: reading and checking; texts of settings go through conf_text.
  */
 #include "replay_options.h"
+#include "conf_effect.h"
 #include "conf_text.h"
 #include "report.h"
 
@@ -10,10 +11,12 @@
 #include <errno.h>
 #include <string.h>
 
-/* Modes that users may ask for; those that pleat_mode_from_name does not know are still to come. */
-static const char *const pleat_cli_modes[] = {"classic", "torch_expandable", "pleated"};
-
-enum { PLEAT_CLI_MODE_COUNT = sizeof(pleat_cli_modes) / sizeof(pleat_cli_modes[0]) };
+/* Names of the modes, for messages. */
+static const char *const pleat_cli_modes[] = {
+#define PLEAT_CLI_MODE_NAME(name, text) text,
+    PLEAT_MODE_LIST(PLEAT_CLI_MODE_NAME)
+#undef PLEAT_CLI_MODE_NAME
+};
 
 void pleat_cli_replay_options_init(pleat_cli_replay_options_t *options)
 {
@@ -25,15 +28,10 @@ void pleat_cli_replay_options_init(pleat_cli_replay_options_t *options)
 
 static int pleat_cli_replay_mode_unknown(const pleat_cli_args_t *args, const char *word)
 {
-    for (size_t i = 0; i < PLEAT_CLI_MODE_COUNT; i++) {
-        if (strcmp(word, pleat_cli_modes[i]) == 0) {
-            return pleat_cli_args_error(args->command,
-                                        "--%s: mode '%s' is not available yet; classic is",
-                                        args->option_name, word);
-        }
-    }
-    const char *nearest = pleat_cli_nearest(word, pleat_cli_modes, PLEAT_CLI_MODE_COUNT);
-    return pleat_cli_args_error(args->command, "--%s: '%s' is no mode%s%s%s; wanted is classic",
+    const char *nearest = pleat_cli_nearest(word, pleat_cli_modes, PLEAT_MODE_COUNT);
+    return pleat_cli_args_error(args->command,
+                                "--%s: '%s' is no mode%s%s%s; wanted is classic, torch_expandable "
+                                "or pleated",
                                 args->option_name, word, nearest ? " (did you mean '" : "",
                                 nearest ? nearest : "", nearest ? "'?)" : "");
 }
@@ -207,52 +205,85 @@ int pleat_cli_replay_options_take(pleat_cli_replay_options_t *options, const ple
     }
 }
 
-/* The allocator's options for one text of settings, with the limit. */
-static int pleat_cli_replay_apply(const pleat_cli_replay_options_t *options, const char *conf,
-                                  pleat_options_t *allocator_out)
+/* The settings of a text in mode @p mode. */
+static pleat_conf_t pleat_cli_replay_in_mode(const pleat_conf_t *settings, pleat_mode_t mode)
 {
-    pleat_conf_t settings = PLEAT_CONF_INIT;
+    pleat_conf_t conf = *settings;
+
+    conf.settings[PLEAT_CONF_EXPANDABLE_SEGMENTS].number = mode == PLEAT_MODE_CLASSIC ? 0 : 1;
+    conf.settings[PLEAT_CONF_EXPANDABLE_POLICY].number =
+        mode == PLEAT_MODE_TORCH_EXPANDABLE ? PLEAT_CONF_POLICY_TORCH : PLEAT_CONF_POLICY_PLEATED;
+    return conf;
+}
+
+/* The allocator's options for one text of settings, and the limit in every mode: a fraction of the
+ * device is cut to bytes in one and rounded in another. */
+static int pleat_cli_replay_apply(pleat_cli_replay_options_t *options, size_t index,
+                                  pleat_conf_t *settings)
+{
+    const char *text = options->confs[index];
+    pleat_options_t *allocator = &options->allocators[index];
     char notice[512];
 
-    settings.has_limit = options->has_limit;
-    int wrong = pleat_cli_conf_text_read(conf, &settings);
+    settings->has_limit = options->has_limit;
+    int wrong = pleat_cli_conf_text_read(text, settings);
     if (wrong) {
         return wrong;
     }
-    if (settings.settings[PLEAT_CONF_EXPANDABLE_SEGMENTS].number != 0) {
-        return pleat_cli_error("'%s': expandable_segments:True asks for mode pleated, which is not "
-                               "available yet",
-                               conf);
+    if (pleat_conf_notice(settings, notice, sizeof(notice)) > 0) {
+        pleat_cli_warn("'%s': %s", text, notice);
     }
-    if (pleat_conf_notice(&settings, notice, sizeof(notice)) > 0) {
-        pleat_cli_warn("'%s': %s", conf, notice);
+    *allocator = (pleat_options_t)PLEAT_OPTIONS_INIT;
+    if (pleat_conf_apply(settings, options->device_bytes, allocator) != PLEAT_OK) {
+        return pleat_cli_error("'%s': %s", text, pleat_last_error());
     }
-    if (pleat_conf_apply(&settings, options->device_bytes, allocator_out) != PLEAT_OK) {
-        return pleat_cli_error("'%s': %s", conf, pleat_last_error());
+    for (unsigned mode = 0; mode < PLEAT_MODE_COUNT; mode++) {
+        const pleat_conf_t conf = pleat_cli_replay_in_mode(settings, (pleat_mode_t)mode);
+        pleat_options_t applied = PLEAT_OPTIONS_INIT;
+
+        if (pleat_conf_apply(&conf, options->device_bytes, &applied) != PLEAT_OK) {
+            return pleat_cli_error("'%s': %s", text, pleat_last_error());
+        }
+        options->limits[index][mode] =
+            options->has_limit ? options->limit_bytes : applied.limit_bytes;
     }
     if (options->has_limit) {
-        allocator_out->limit_bytes = options->limit_bytes;
+        allocator->limit_bytes = options->limit_bytes;
     }
     return PLEAT_CLI_EXIT_GOOD;
 }
 
+/* Modes that the user did not choose: all for a comparison, otherwise the one of the text. */
+static void pleat_cli_replay_default_modes(pleat_cli_replay_options_t *options)
+{
+    if (!options->compares) {
+        options->modes[options->mode_count++] = options->allocators[0].mode;
+        return;
+    }
+    for (int i = 0; i < (int)PLEAT_MODE_COUNT; i++) {
+        options->modes[options->mode_count++] = (pleat_mode_t)i;
+    }
+}
+
 int pleat_cli_replay_options_finish(pleat_cli_replay_options_t *options)
 {
-    if (options->mode_count == 0) {
-        for (int i = 0; i < (int)PLEAT_MODE_COUNT; i++) {
-            options->modes[options->mode_count++] = (pleat_mode_t)i;
-        }
-    }
+    pleat_cli_conf_effect_t effect = {{0}};
+
     if (options->conf_count == 0) {
         options->confs[options->conf_count++] = "";
     }
     for (size_t i = 0; i < options->conf_count; i++) {
-        options->allocators[i] = (pleat_options_t)PLEAT_OPTIONS_INIT;
-        int wrong = pleat_cli_replay_apply(options, options->confs[i], &options->allocators[i]);
+        pleat_conf_t settings = PLEAT_CONF_INIT;
+        int wrong = pleat_cli_replay_apply(options, i, &settings);
 
         if (wrong) {
             return wrong;
         }
+        if (options->mode_count == 0) {
+            pleat_cli_replay_default_modes(options);
+        }
+        pleat_cli_conf_announce(&effect, &settings, options->allocators[i].mode, options->modes,
+                                options->mode_count);
     }
     return PLEAT_CLI_EXIT_GOOD;
 }

@@ -28,14 +28,18 @@ enum {
     PLEAT_CLI_KEY_OWN /* first key for a command's own options */
 };
 
-#define PLEAT_CLI_OPTION_MODE                                                                    \
-    {                                                                                            \
-        PLEAT_CLI_KEY_MODE, "mode", "M", "mode of the allocator; classic is the only one so far" \
+#define PLEAT_CLI_MODE_HELP                                                                       \
+    "mode of the allocator: classic (PyTorch's default), torch_expandable (PyTorch's expandable " \
+    "segments) or pleated; without it the one that --conf asks for, or classic"
+#define PLEAT_CLI_OPTION_MODE                                \
+    {                                                        \
+        PLEAT_CLI_KEY_MODE, "mode", "M", PLEAT_CLI_MODE_HELP \
     }
-#define PLEAT_CLI_OPTION_MODES                                 \
-    {                                                          \
-        PLEAT_CLI_KEY_MODES, "modes", "A,B,...",               \
-            "modes to compare; classic is the only one so far" \
+#define PLEAT_CLI_OPTION_MODES                                                                   \
+    {                                                                                            \
+        PLEAT_CLI_KEY_MODES, "modes", "A,B,...",                                                 \
+            "modes to compare, in this order; without it all three: classic, torch_expandable, " \
+            "pleated"                                                                            \
     }
 #define PLEAT_CLI_OPTION_CONF                                                            \
     {                                                                                    \
@@ -99,8 +103,10 @@ enum {
 typedef struct pleat_cli_replay_options {
     pleat_mode_t modes[PLEAT_MODE_COUNT];
     size_t mode_count;
+    bool compares; /* set by a command that replays in several modes: without --modes in all */
     const char *confs[PLEAT_CLI_SETTINGS_MAX];          /* "": the defaults */
-    pleat_options_t allocators[PLEAT_CLI_SETTINGS_MAX]; /* by text, the limit among them */
+    pleat_options_t allocators[PLEAT_CLI_SETTINGS_MAX]; /* by text, with the mode that it names */
+    uint64_t limits[PLEAT_CLI_SETTINGS_MAX][PLEAT_MODE_COUNT]; /* by text and mode, bytes */
     size_t conf_count;
     bool has_limit;
     uint64_t limit_bytes;

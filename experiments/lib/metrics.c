@@ -47,11 +47,6 @@ static double metrics_percent(uint64_t driver_ns, uint64_t duration_us)
                          (double)duration_us * (double)PLEAT_METRICS_NS_PER_US);
 }
 
-static uint64_t metrics_round_us(uint64_t ns)
-{
-    return (ns + PLEAT_METRICS_NS_PER_US / 2) / PLEAT_METRICS_NS_PER_US;
-}
-
 void pleat_meter_read(const pleat_meter_t *meter, pleat_metrics_t *metrics_out)
 {
     const pleat_stats_t *stats = meter->stats;
@@ -69,13 +64,19 @@ void pleat_meter_read(const pleat_meter_t *meter, pleat_metrics_t *metrics_out)
         .mean_reserved_over_active = metrics_ratio(meter->weighted_ratio, (double)meter->weight_us),
         .num_alloc_retries = (uint64_t)stats->num_alloc_retries,
         .num_ooms = (uint64_t)stats->num_ooms,
-        .worst_call_us = metrics_round_us(meter->worst_ns),
+        .worst_call_us = pleat_metrics_round_us(meter->worst_ns),
         .host_ns_per_op = metrics_ratio((double)meter->host_ns, (double)calls),
+        .moved_bytes = (uint64_t)stats->moved_bytes,
+        .mappings_peak = (uint64_t)stats->mappings_peak,
+        .unreturnable_peak_bytes = (uint64_t)meter->unreturnable_peak_bytes,
+        .view_count = (uint64_t)stats->view_count,
+        .cross_stream_takes = (uint64_t)stats->cross_stream_takes,
+        .event_waits = (uint64_t)stats->event_waits,
         .device = PLEAT_VMM_COUNTERS_INIT};
     pleat_vmm_read_counters(meter->vmm, &metrics_out->device);
     const uint64_t driver_ns =
         pleat_metrics_driver_ns(&metrics_out->device, &metrics_out->driver_calls);
-    metrics_out->driver_us = metrics_round_us(driver_ns);
+    metrics_out->driver_us = pleat_metrics_round_us(driver_ns);
     metrics_out->driver_percent = metrics_percent(driver_ns, meter->now_us - meter->start_us);
     metrics_out->driver_percent_second_half =
         metrics_percent(driver_ns - meter->half_driver_ns, meter->now_us - meter->half_us);

@@ -11,31 +11,54 @@
 
 #include <pleat/allocator.h>
 
-/* X(TYPE, name, text); the order is that of reports. */
-#define PLEAT_METRIC_LIST(X)                                                                     \
-    X(TEXT, trace, "name of the trace")                                                          \
-    X(TEXT, mode, "mode of the allocator")                                                       \
-    X(TEXT, conf, "settings of the allocator")                                                   \
-    X(COUNT, events, "events of the trace, times the passes")                                    \
-    X(COUNT, allocs, "allocations asked for")                                                    \
-    X(COUNT, frees, "blocks freed")                                                              \
+/* X(TYPE, name, text), a list a group; the order is that of reports. */
+#define PLEAT_METRIC_REPLAY_LIST(X)                                             \
+    X(TEXT, trace, "name of the trace")                                         \
+    X(TEXT, mode, "mode of the allocator")                                      \
+    X(TEXT, conf, "settings of the allocator")                                  \
+    X(COUNT, events, "events of the trace, times the passes")                   \
+    X(COUNT, allocs, "allocations asked for")                                   \
+    X(COUNT, frees, "blocks freed")                                             \
+    X(COUNT, num_alloc_retries, "device allocations tried again after a flush") \
+    X(COUNT, num_ooms, "requests that failed")                                  \
+    X(REAL, host_ns_per_op, "real time of the replay per call of the allocator, ns")
+
+#define PLEAT_METRIC_MEMORY_LIST(X)                                                              \
     X(COUNT, requested_peak_bytes, "peak of the bytes that the program asked for")               \
     X(COUNT, active_peak_bytes, "peak of the bytes in use or waiting: what any allocator needs") \
     X(COUNT, reserved_peak_bytes, "peak of the bytes held from the device")                      \
     X(REAL, utilization, "active_peak_bytes / reserved_peak_bytes")                              \
-    X(COUNT, inactive_split_peak_bytes, "peak of the bytes free beside something in use")        \
     X(REAL, mean_reserved_over_active, "mean of reserved / active over the time of the trace")   \
-    X(COUNT, num_alloc_retries, "device allocations tried again after a flush")                  \
-    X(COUNT, num_ooms, "requests that failed")                                                   \
-    X(COUNT, driver_calls, "calls that get, return or map device memory")                        \
-    X(COUNT, driver_us, "their time by the cost table")                                          \
-    X(REAL, driver_percent, "driver_us of the trace's duration, in percent")                     \
-    X(REAL, driver_percent_second_half, "the same over the second half of the events")           \
-    X(COUNT, worst_call_us, "most time in the device during one call of the allocator")          \
-    X(COUNT, moved_bytes, "bytes of physical memory mapped elsewhere instead of created")        \
-    X(COUNT, mappings_peak, "peak of the mappings alive at once")                                \
-    X(COUNT, waits, "times that the host waited for the device")                                 \
-    X(REAL, host_ns_per_op, "real time of the replay per call of the allocator, ns")
+    X(COUNT, inactive_split_peak_bytes, "peak of the bytes free beside something in use")        \
+    X(COUNT, unreturnable_peak_bytes, "peak of the free bytes whose chunk holds blocks in use")
+
+#define PLEAT_METRIC_SHARING_LIST(X)                                                 \
+    X(COUNT, moved_bytes, "bytes of memory mapped a second time instead of created") \
+    X(COUNT, view_count, "ranges over memory that is mapped elsewhere, at the end")  \
+    X(COUNT, mappings_peak, "peak of the mappings alive at once")                    \
+    X(COUNT, cross_stream_takes, "times that memory of another stream was taken")    \
+    X(COUNT, event_waits, "waits of a stream for another, on the device")
+
+#define PLEAT_METRIC_DRIVER_LIST(X)                                                     \
+    X(COUNT, driver_calls, "calls that get, return or map device memory")               \
+    X(COUNT, driver_us, "their time by the cost table")                                 \
+    X(REAL, driver_percent, "driver_us of the trace's duration, in percent")            \
+    X(REAL, driver_percent_second_half, "the same over the second half of the events")  \
+    X(COUNT, worst_call_us, "most time in the device during one call of the allocator") \
+    X(COUNT, waits, "times that the host waited for the device")
+
+/* X(list, heading) */
+#define PLEAT_METRIC_GROUP_LIST(X)                           \
+    X(PLEAT_METRIC_REPLAY_LIST, "the replay")                \
+    X(PLEAT_METRIC_MEMORY_LIST, "memory")                    \
+    X(PLEAT_METRIC_SHARING_LIST, "memory mapped and shared") \
+    X(PLEAT_METRIC_DRIVER_LIST, "calls of the device")
+
+#define PLEAT_METRIC_LIST(X)     \
+    PLEAT_METRIC_REPLAY_LIST(X)  \
+    PLEAT_METRIC_MEMORY_LIST(X)  \
+    PLEAT_METRIC_SHARING_LIST(X) \
+    PLEAT_METRIC_DRIVER_LIST(X)
 
 #define PLEAT_METRIC_TYPE_TEXT const char *
 #define PLEAT_METRIC_TYPE_COUNT uint64_t
@@ -59,6 +82,7 @@ typedef struct pleat_meter {
     uint64_t weight_us; /* time over which reserved / active was added up */
     double weighted_ratio;
     uint64_t worst_ns;
+    int64_t unreturnable_peak_bytes; /* between calls */
     uint64_t alloc_count;
     uint64_t free_count;
     uint64_t flush_count; /* calls of empty_cache */
@@ -85,11 +109,14 @@ static inline void pleat_meter_advance(pleat_meter_t *meter, uint64_t now_us)
     meter->now_us = now_us;
 }
 
-/** A call of the allocator took @p device_ns of the device's clock. */
+/** A call of the allocator is over; it took @p device_ns of the device's clock. */
 static inline void pleat_meter_call(pleat_meter_t *meter, uint64_t device_ns)
 {
     if (device_ns > meter->worst_ns) {
         meter->worst_ns = device_ns;
+    }
+    if (meter->stats->unreturnable_bytes > meter->unreturnable_peak_bytes) {
+        meter->unreturnable_peak_bytes = meter->stats->unreturnable_bytes;
     }
 }
 
@@ -98,6 +125,12 @@ void pleat_meter_begin_second_half(pleat_meter_t *meter);
 
 /** The metrics up to now; texts and events are the caller's to fill. @par Cost constant. */
 void pleat_meter_read(const pleat_meter_t *meter, pleat_metrics_t *metrics_out);
+
+/** A time of the device in whole us, as reports have it. */
+static inline uint64_t pleat_metrics_round_us(uint64_t ns)
+{
+    return (ns + 500) / 1000;
+}
 
 /** Device time of the calls that get, return or map memory, ns; @p calls_out may be NULL. */
 uint64_t pleat_metrics_driver_ns(const pleat_vmm_counters_t *counters, uint64_t *calls_out);

@@ -87,3 +87,49 @@ Test(metrics, count_driver_time_over_all_and_over_the_second_half, .timeout = 5)
     cr_expect(eq(u64, metrics.device.calls[PLEAT_VMM_CALL_MEM_FREE], 1));
     pleat_vmm_destroy(vmm);
 }
+
+Test(metrics, take_the_peak_of_what_cannot_go_back_between_calls, .timeout = 5)
+{
+    pleat_vmm_t *vmm = metrics_device();
+    pleat_stats_t stats = PLEAT_STATS_INIT;
+    pleat_meter_t meter;
+    pleat_meter_init(&meter, &stats, vmm, 0);
+    stats.unreturnable_bytes = 7;
+    pleat_meter_call(&meter, 0);
+    stats.unreturnable_bytes = 9; /* during a call that ends with less */
+    stats.unreturnable_bytes = 3;
+    pleat_meter_call(&meter, 0);
+    pleat_metrics_t metrics;
+    pleat_meter_read(&meter, &metrics);
+    cr_expect(eq(u64, metrics.unreturnable_peak_bytes, 7));
+    pleat_vmm_destroy(vmm);
+}
+
+Test(metrics, pass_on_the_counters_of_memory_that_is_shared, .timeout = 5)
+{
+    pleat_vmm_t *vmm = metrics_device();
+    pleat_stats_t stats = PLEAT_STATS_INIT;
+    stats.moved_bytes = 1;
+    stats.view_count = 2;
+    stats.mappings = 3;
+    stats.mappings_peak = 4;
+    stats.cross_stream_takes = 5;
+    stats.event_waits = 6;
+    pleat_meter_t meter;
+    pleat_meter_init(&meter, &stats, vmm, 0);
+    pleat_metrics_t metrics;
+    pleat_meter_read(&meter, &metrics);
+    cr_expect(eq(u64, metrics.moved_bytes, 1));
+    cr_expect(eq(u64, metrics.view_count, 2));
+    cr_expect(eq(u64, metrics.mappings_peak, 4));
+    cr_expect(eq(u64, metrics.cross_stream_takes, 5));
+    cr_expect(eq(u64, metrics.event_waits, 6));
+    pleat_vmm_destroy(vmm);
+}
+
+Test(metrics, round_times_to_the_nearest_microsecond, .timeout = 5)
+{
+    cr_expect(eq(u64, pleat_metrics_round_us(499), 0));
+    cr_expect(eq(u64, pleat_metrics_round_us(500), 1));
+    cr_expect(eq(u64, pleat_metrics_round_us(1499), 1));
+}

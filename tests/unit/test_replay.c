@@ -67,6 +67,27 @@ Test(replay, measures_a_small_program, .timeout = 5)
     cr_expect(gt(dbl, m.host_ns_per_op, 0.0));
 }
 
+/* In use is a part of a page at a time: the rest of its page cannot go back. */
+Test(replay, counts_what_cannot_go_back_in_every_mode, .timeout = 5)
+{
+    pleat_replay_options_t options = PLEAT_REPLAY_OPTIONS_INIT;
+    pleat_metrics_t m = replay_text(two_steps, &options);
+    cr_expect(eq(u64, m.unreturnable_peak_bytes, 15 * MIB), "5 of 20 MiB are in use");
+    cr_expect(eq(u64, m.mappings_peak, 0));
+    cr_expect(eq(u64, m.moved_bytes, 0));
+    options.mode = PLEAT_MODE_TORCH_EXPANDABLE;
+    m = replay_text(two_steps, &options);
+    /* 12 MiB in the first page of 20; then 5 behind it; at last 5 MiB alone, 12 before it. */
+    cr_expect(eq(u64, m.unreturnable_peak_bytes, 15 * MIB));
+    cr_expect(eq(u64, m.mappings_peak, 1));
+    cr_expect(eq(u64, m.inactive_split_peak_bytes, 0), "PyTorch counts none");
+    options.mode = PLEAT_MODE_PLEATED;
+    m = replay_text(two_steps, &options);
+    cr_expect(le(u64, m.unreturnable_peak_bytes, m.inactive_split_peak_bytes));
+    cr_expect(ge(u64, m.mappings_peak, 1));
+    cr_expect(eq(u64, m.device.calls[PLEAT_VMM_CALL_MAP], m.mappings_peak));
+}
+
 Test(replay, repeats_passes_in_the_same_allocator, .timeout = 5)
 {
     pleat_replay_options_t options = PLEAT_REPLAY_OPTIONS_INIT;
@@ -240,6 +261,51 @@ Test(replay, passes_on_what_the_device_reports, .timeout = 5)
     cr_expect(eq(int, pleat_replay_run(replay, &metrics), PLEAT_ERR_DRIVER));
     pleat_replay_destroy(replay);
     pleat_program_destroy(program);
+}
+
+/* The invariants hold on the way through a recorded loop on three streams, in every mode, and
+ * what the engine counts of its mappings is what the device has. */
+Test(player, keeps_the_invariants_over_a_trace_in_every_mode, .timeout = 60)
+{
+    pleat_trace_t *trace = NULL;
+    cr_assert(
+        eq(int, pleat_trace_load(PLEAT_TEST_TRACES "/prefetch_streams.pleat", &trace), PLEAT_OK));
+    const pleat_options_t defaults = PLEAT_OPTIONS_INIT;
+    pleat_program_t *program = trace_fixture_program(trace, &defaults);
+    for (int mode = 0; mode < (int)PLEAT_MODE_COUNT; mode++) {
+        pleat_options_t options = PLEAT_OPTIONS_INIT;
+        options.mode = (pleat_mode_t)mode;
+        pleat_vmm_t *vmm = NULL;
+        pleat_allocator_t *allocator = NULL;
+        cr_assert(eq(int, pleat_sim_create(NULL, &vmm), PLEAT_OK));
+        cr_assert(eq(int, pleat_allocator_create(&options, vmm, &allocator), PLEAT_OK));
+        pleat_player_t player;
+        cr_assert(eq(int, pleat_player_init(&player, program, vmm, allocator), PLEAT_OK));
+        for (size_t i = 0; i < program->call_count; i++) {
+            cr_assert(eq(int, pleat_player_perform(&player, &program->calls[i]), PLEAT_OK));
+            if (i % 101 != 0) {
+                continue;
+            }
+            cr_assert(pleat_allocator_check(allocator) == PLEAT_OK, "%s, call %zu: %s",
+                      pleat_mode_name(options.mode), i, pleat_last_error());
+            pleat_sim_usage_t usage = PLEAT_SIM_USAGE_INIT;
+            pleat_stats_t stats = PLEAT_STATS_INIT;
+            cr_assert(eq(int, pleat_sim_read_usage(vmm, &usage), PLEAT_OK));
+            pleat_read_stats(allocator, &stats);
+            cr_assert(eq(i64, stats.mappings, (int64_t)usage.mappings));
+        }
+        cr_assert(eq(int, pleat_player_free_all(&player), PLEAT_OK));
+        cr_assert(eq(int, pleat_empty_cache(allocator), PLEAT_OK));
+        pleat_stats_t stats = PLEAT_STATS_INIT;
+        pleat_read_stats(allocator, &stats);
+        cr_expect(eq(i64, stats.unreturnable_bytes, 0), "%s", pleat_mode_name(options.mode));
+        cr_expect(eq(i64, stats.mappings, 0), "%s", pleat_mode_name(options.mode));
+        pleat_player_fini(&player);
+        pleat_allocator_destroy(allocator);
+        pleat_vmm_destroy(vmm);
+    }
+    pleat_program_destroy(program);
+    pleat_trace_destroy(trace);
 }
 
 Test(player, recycles_the_streams_of_waits, .timeout = 5)
