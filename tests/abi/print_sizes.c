@@ -5,6 +5,7 @@
  */
 #include <pleat/allocator.h>
 #include <pleat/conf.h>
+#include <pleat/cuda.h>
 #include <pleat/sim.h>
 #include <pleat/vmm.h>
 #include <stddef.h>
@@ -84,6 +85,15 @@ static void print_sim(void)
     FIELD(pleat_sim_usage_t, chunks);
     FIELD(pleat_sim_usage_t, chunk_bytes);
     FIELD(pleat_sim_usage_t, mappings);
+}
+
+static void print_cuda(void)
+{
+    VALUE(PLEAT_CUDA_HANDLE_FILE);
+    STRUCT(pleat_cuda_options_t);
+    FIELD(pleat_cuda_options_t, size);
+    FIELD(pleat_cuda_options_t, driver);
+    FIELD(pleat_cuda_options_t, handle_types);
 }
 
 static void print_options(void)
@@ -219,6 +229,7 @@ int main(void)
     print_base();
     print_vmm();
     print_sim();
+    print_cuda();
     print_options();
     print_stats();
     print_snapshot();
