@@ -16,12 +16,22 @@
 
 pleat_status_t pleat_address_space_init(pleat_address_space_t *space, pleat_span_pool_t *pool)
 {
+    return pleat_address_space_init_in(space, pool,
+                                       (pleat_span_t){SPACE_BEGIN, SPACE_END - SPACE_BEGIN});
+}
+
+pleat_status_t pleat_address_space_init_in(pleat_address_space_t *space, pleat_span_pool_t *pool,
+                                           pleat_span_t all)
+{
+    PLEAT_ASSERT(all.begin > 0);
+    PLEAT_ASSERT(all.begin % LARGE_SLAB == 0);
+    PLEAT_ASSERT(all.bytes % LARGE_SLAB == 0);
     const pleat_status_t status = pleat_span_pool_reserve(pool, 1);
     if (status != PLEAT_OK) {
         return status;
     }
-    *space = (pleat_address_space_t){.pool = pool};
-    pleat_span_insert(pool, &space->holes, (pleat_span_t){SPACE_BEGIN, SPACE_END - SPACE_BEGIN});
+    *space = (pleat_address_space_t){.pool = pool, .all = all};
+    pleat_span_insert(pool, &space->holes, all);
     return PLEAT_OK;
 }
 
@@ -86,7 +96,7 @@ static bool arena_give(pleat_span_pool_t *pool, pleat_address_arena_t *arena, pl
 
 static uint64_t space_take_large(pleat_address_space_t *space, uint64_t bytes)
 {
-    if (bytes > SPACE_END - SPACE_BEGIN) {
+    if (bytes > space->all.bytes) {
         return 0;
     }
     const uint64_t span_bytes = pleat_align_up(bytes, LARGE_STEP);
@@ -112,7 +122,8 @@ static void space_give_large(pleat_address_space_t *space, uint64_t address, uin
     pleat_span_t slab;
     const pleat_span_t span = {address, pleat_align_up(bytes, LARGE_STEP)};
     if (arena_give(space->pool, &space->large, span, &slab)) {
-        (void)span_give(space->pool, &space->holes, slab, SPACE_BEGIN, SPACE_END);
+        (void)span_give(space->pool, &space->holes, slab, space->all.begin,
+                        space->all.begin + space->all.bytes);
     }
 }
 

@@ -31,6 +31,7 @@ typedef struct pleat_address_arena {
 
 typedef struct pleat_address_space {
     pleat_span_pool_t *pool; /* the device's; shared with its live allocations */
+    pleat_span_t all;        /* addresses to give out */
     pleat_span_tree_t holes;
     pleat_address_arena_t large; /* steps of 2 MiB, slabs of 32 MiB */
     pleat_address_arena_t small; /* steps of 512 bytes, slabs of 2 MiB out of large */
@@ -43,6 +44,11 @@ typedef struct pleat_address_space {
 /** Start with all addresses unused. @retval PLEAT_ERR_OOM_HOST no host memory. */
 PLEAT_NODISCARD pleat_status_t pleat_address_space_init(pleat_address_space_t *space,
                                                         pleat_span_pool_t *pool);
+
+/** The same over these addresses only; they begin and end on multiples of 32 MiB. */
+PLEAT_NODISCARD pleat_status_t pleat_address_space_init_in(pleat_address_space_t *space,
+                                                           pleat_span_pool_t *pool,
+                                                           pleat_span_t all);
 
 /**
  * Choose and take an address for @p bytes > 0; PLEAT_ADDRESS_TAKE_NODES must be reserved.

@@ -1,6 +1,6 @@
 /*
- * base: texts of statuses, the version, failed assertions, and the error text of each thread
- * (vmm/base.h, pleat/base.h).
+ * base: texts of statuses, the version, failed assertions, and the error text and native code of
+ * each thread (vmm/base.h, pleat/base.h).
  *
  * The error text lives in thread-local storage of fixed size, so setting it cannot fail and works
  * when host memory is gone. No lock: every thread sees only its own.
@@ -15,6 +15,7 @@
 #define ERROR_BYTES 1024
 
 static _Thread_local char thread_error[ERROR_BYTES];
+static _Thread_local int thread_native_error;
 
 const char *pleat_status_text(pleat_status_t status)
 {
@@ -31,6 +32,16 @@ const char *pleat_status_text(pleat_status_t status)
 const char *pleat_last_error(void)
 {
     return thread_error;
+}
+
+int pleat_last_native_error(void)
+{
+    return thread_native_error;
+}
+
+void pleat_native_error_set(int code)
+{
+    thread_native_error = code;
 }
 
 const char *pleat_version(void)

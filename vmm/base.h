@@ -45,6 +45,9 @@ _Noreturn void pleat_assert_failed(const char *condition, const char *file, int 
 /* Set the calling thread's error text (pleat_last_error). Truncates at 1023 bytes. */
 void pleat_error_set(const char *format, ...) PLEAT_PRINTF(1, 2);
 
+/* Set the calling thread's code of the device's own driver (pleat_last_native_error). */
+void pleat_native_error_set(int code);
+
 /* Sum or product, false when it does not fit; *out is untouched then. */
 static inline bool pleat_add_checked(uint64_t a, uint64_t b, uint64_t *out)
 {

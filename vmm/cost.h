@@ -19,7 +19,7 @@
 #include <pleat/sim.h>
 
 /* Enough for the text of any table. */
-#define PLEAT_COST_TEXT_MAX ((size_t)8192)
+#define PLEAT_COST_TEXT_MAX ((size_t)16384)
 
 /**
  * Check a table: size set, at most PLEAT_COST_ROWS_MAX rows, rising sizes.

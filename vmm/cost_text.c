@@ -136,8 +136,11 @@ static pleat_status_t cost_reader_row_part(const cost_reader_t *reader, cost_wor
     const cost_word_t name = {word.text, name_length};
     const pleat_vmm_call_t call = word_to_sized_call(name);
     if (equals == NULL || call == PLEAT_VMM_CALL_COUNT) {
-        return cost_reader_fail(reader, "'%.*s' is no cost; mem_alloc=NS and mem_free=NS are",
+#define COST_NAME(CALL, name) " " #name "=NS"
+        return cost_reader_fail(reader,
+                                "'%.*s' is no cost; these are:" PLEAT_COST_SIZED_LIST(COST_NAME),
                                 shown_length(word), word.text);
+#undef COST_NAME
     }
     if (has_call[call]) {
         return cost_reader_fail(reader, "%.*s is given twice", shown_length(name), name.text);

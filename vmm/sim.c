@@ -1,7 +1,7 @@
 /*
- * sim: the simulated device: capacity and live allocations here, addresses by a placer
- * (address_space.h by default, scripted.c for recordings), time and order by timeline.h, costs by
- * cost.h.
+ * sim: the simulated device: capacity and live allocations here, virtual memory in sim_mapping.c,
+ * addresses by a placer (address_space.h by default, scripted.c for recordings), time and order by
+ * timeline.h, costs by cost.h.
  *
  * Every operation goes the same way: seeded fault, argument check, host memory, charge, effect. So
  * a call that fails has neither changed nor cost anything.
@@ -13,35 +13,13 @@
  */
 #include "sim.h"
 
-#include "address_space.h"
 #include "cost.h"
-#include "sim_memory.h"
-#include "timeline.h"
+#include "sim_state.h"
 #include "vmm.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct sim_fault {
-    uint64_t countdown; /* calls until it strikes; 0: none pending */
-    pleat_status_t status;
-} sim_fault_t;
-
-struct pleat_sim {
-    uint64_t capacity_bytes;
-    uint64_t allocated_bytes;
-    uint64_t wait_count;
-    pleat_timeline_t timeline;
-    pleat_span_pool_t spans; /* nodes of live and of the address space */
-    pleat_span_tree_t live;
-    const pleat_sim_placer_t *placer;
-    void *placer_self;
-    pleat_address_space_t addresses; /* of the default placer */
-    pleat_sim_memory_t memory;
-    sim_fault_t faults[PLEAT_VMM_CALL_COUNT];
-    pleat_cost_table_t costs;
-};
 
 uint64_t pleat_sim_free_bytes(const pleat_sim_t *sim)
 {
@@ -64,9 +42,9 @@ pleat_status_t pleat_sim_out_of_memory(const pleat_sim_t *sim, uint64_t bytes)
 }
 
 /* Does a seeded fault strike this call? PLEAT_OK: no. */
-static pleat_status_t sim_fault(pleat_sim_t *sim, pleat_vmm_call_t call)
+pleat_status_t pleat_sim_fault(pleat_sim_t *sim, pleat_vmm_call_t call)
 {
-    sim_fault_t *fault = &sim->faults[call];
+    pleat_sim_fault_t *fault = &sim->faults[call];
     if (fault->countdown == 0) {
         return PLEAT_OK;
     }
@@ -79,19 +57,25 @@ static pleat_status_t sim_fault(pleat_sim_t *sim, pleat_vmm_call_t call)
     return fault->status;
 }
 
-static void sim_charge(pleat_sim_t *sim, pleat_vmm_call_t call, uint64_t bytes)
+void pleat_sim_charge(pleat_sim_t *sim, pleat_vmm_call_t call, uint64_t bytes)
 {
     pleat_timeline_charge(&sim->timeline, pleat_cost_of(&sim->costs, call, bytes));
+}
+
+/* Free everything but the placer. */
+static void sim_discard(pleat_sim_t *sim)
+{
+    pleat_sim_memory_fini(&sim->memory);
+    pleat_timeline_fini(&sim->timeline);
+    pleat_span_pool_fini(&sim->spans);
+    free(sim);
 }
 
 static void sim_destroy(void *self)
 {
     pleat_sim_t *sim = self;
     sim->placer->destroy(sim->placer_self);
-    pleat_sim_memory_fini(&sim->memory);
-    pleat_timeline_fini(&sim->timeline);
-    pleat_span_pool_fini(&sim->spans);
-    free(sim);
+    sim_discard(sim);
 }
 
 static uint64_t sim_clock_ns(void *self)
@@ -107,20 +91,47 @@ static uint64_t sim_wait_count(void *self)
 static pleat_status_t sim_mem_info(void *self, uint64_t *free_bytes_out, uint64_t *total_bytes_out)
 {
     pleat_sim_t *sim = self;
-    const pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_MEM_INFO);
+    const pleat_status_t status = pleat_sim_fault(sim, PLEAT_VMM_CALL_MEM_INFO);
     if (status != PLEAT_OK) {
         return status;
     }
-    sim_charge(sim, PLEAT_VMM_CALL_MEM_INFO, 0);
+    pleat_sim_charge(sim, PLEAT_VMM_CALL_MEM_INFO, 0);
     *free_bytes_out = pleat_sim_free_bytes(sim);
     *total_bytes_out = sim->capacity_bytes;
     return PLEAT_OK;
 }
 
+/* The host's pages that an allocation lies on. */
+static pleat_span_t sim_pages_of(const pleat_sim_t *sim, pleat_span_t span)
+{
+    const uint64_t page_bytes = sim->memory.arena.page_bytes;
+    const uint64_t begin = pleat_align_down(span.begin, page_bytes);
+    return (pleat_span_t){begin, pleat_align_up(span.begin + span.bytes, page_bytes) - begin};
+}
+
+/* Close the pages on which nothing else lies. */
+static pleat_status_t sim_close(const pleat_sim_t *sim, pleat_span_t span)
+{
+    const uint64_t page_bytes = sim->memory.arena.page_bytes;
+    const pleat_span_t pages = sim_pages_of(sim, span);
+    uint64_t begin = pages.begin;
+    uint64_t end = pages.begin + pages.bytes;
+    const pleat_span_t before = {begin, span.begin - begin};
+    const pleat_span_t behind = {span.begin + span.bytes, end - span.begin - span.bytes};
+    pleat_span_t live;
+    if (before.bytes > 0 && pleat_sim_find_overlap(sim, before, &live)) {
+        begin += page_bytes;
+    }
+    if (behind.bytes > 0 && end > begin && pleat_sim_find_overlap(sim, behind, &live)) {
+        end -= page_bytes;
+    }
+    return begin < end ? pleat_sim_arena_close(&sim->memory.arena, begin, end - begin) : PLEAT_OK;
+}
+
 static pleat_status_t sim_mem_alloc(void *self, uint64_t bytes, pleat_devptr_t *ptr_out)
 {
     pleat_sim_t *sim = self;
-    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_MEM_ALLOC);
+    pleat_status_t status = pleat_sim_fault(sim, PLEAT_VMM_CALL_MEM_ALLOC);
     if (status != PLEAT_OK) {
         return status;
     }
@@ -133,10 +144,18 @@ static pleat_status_t sim_mem_alloc(void *self, uint64_t bytes, pleat_devptr_t *
     if (status != PLEAT_OK) {
         return status;
     }
+    if (sim->memory.is_backed) {
+        const pleat_span_t pages = sim_pages_of(sim, (pleat_span_t){ptr, bytes});
+        status = pleat_sim_arena_open(&sim->memory.arena, pages.begin, pages.bytes);
+        if (status != PLEAT_OK) {
+            sim->placer->give(sim->placer_self, ptr, bytes);
+            return status;
+        }
+    }
     pleat_span_insert(&sim->spans, &sim->live, (pleat_span_t){ptr, bytes});
     sim->allocated_bytes += bytes;
     PLEAT_ASSERT(sim->allocated_bytes <= sim->capacity_bytes);
-    sim_charge(sim, PLEAT_VMM_CALL_MEM_ALLOC, bytes);
+    pleat_sim_charge(sim, PLEAT_VMM_CALL_MEM_ALLOC, bytes);
     *ptr_out = ptr;
     return PLEAT_OK;
 }
@@ -158,7 +177,7 @@ static pleat_status_t sim_refuse_pointer(const pleat_sim_t *sim, pleat_devptr_t 
 static pleat_status_t sim_mem_free(void *self, pleat_devptr_t ptr)
 {
     pleat_sim_t *sim = self;
-    const pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_MEM_FREE);
+    pleat_status_t status = pleat_sim_fault(sim, PLEAT_VMM_CALL_MEM_FREE);
     if (status != PLEAT_OK) {
         return status;
     }
@@ -166,9 +185,13 @@ static pleat_status_t sim_mem_free(void *self, pleat_devptr_t ptr)
     if (!pleat_span_find_at_or_below(&sim->spans, &sim->live, ptr, &live) || live.begin != ptr) {
         return sim_refuse_pointer(sim, ptr);
     }
+    status = sim->memory.is_backed ? sim_close(sim, live) : PLEAT_OK;
+    if (status != PLEAT_OK) {
+        return status;
+    }
     (void)pleat_timeline_finish_all(&sim->timeline);
     sim->wait_count++; /* the driver synchronises whether or not there is work */
-    sim_charge(sim, PLEAT_VMM_CALL_MEM_FREE, live.bytes);
+    pleat_sim_charge(sim, PLEAT_VMM_CALL_MEM_FREE, live.bytes);
     pleat_span_remove(&sim->spans, &sim->live, ptr);
     sim->allocated_bytes -= live.bytes;
     sim->placer->give(sim->placer_self, ptr, live.bytes);
@@ -179,7 +202,7 @@ static pleat_status_t sim_mem_free(void *self, pleat_devptr_t ptr)
 static pleat_status_t sim_begin_event_call(pleat_sim_t *sim, pleat_vmm_call_t call,
                                            pleat_event_t event)
 {
-    const pleat_status_t status = sim_fault(sim, call);
+    const pleat_status_t status = pleat_sim_fault(sim, call);
     if (status != PLEAT_OK) {
         return status;
     }
@@ -194,13 +217,13 @@ static pleat_status_t sim_begin_event_call(pleat_sim_t *sim, pleat_vmm_call_t ca
 static pleat_status_t sim_event_create(void *self, pleat_event_t *event_out)
 {
     pleat_sim_t *sim = self;
-    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_EVENT_CREATE);
+    pleat_status_t status = pleat_sim_fault(sim, PLEAT_VMM_CALL_EVENT_CREATE);
     if (status != PLEAT_OK) {
         return status;
     }
     status = pleat_timeline_event_create(&sim->timeline, event_out);
     if (status == PLEAT_OK) {
-        sim_charge(sim, PLEAT_VMM_CALL_EVENT_CREATE, 0);
+        pleat_sim_charge(sim, PLEAT_VMM_CALL_EVENT_CREATE, 0);
     }
     return status;
 }
@@ -212,7 +235,7 @@ static pleat_status_t sim_event_destroy(void *self, pleat_event_t event)
     if (status != PLEAT_OK) {
         return status;
     }
-    sim_charge(sim, PLEAT_VMM_CALL_EVENT_DESTROY, 0);
+    pleat_sim_charge(sim, PLEAT_VMM_CALL_EVENT_DESTROY, 0);
     pleat_timeline_event_destroy(&sim->timeline, event);
     return PLEAT_OK;
 }
@@ -224,7 +247,7 @@ static pleat_status_t sim_event_record(void *self, pleat_event_t event, pleat_st
     if (status != PLEAT_OK) {
         return status;
     }
-    sim_charge(sim, PLEAT_VMM_CALL_EVENT_RECORD, 0);
+    pleat_sim_charge(sim, PLEAT_VMM_CALL_EVENT_RECORD, 0);
     pleat_timeline_event_record(&sim->timeline, event, stream);
     return PLEAT_OK;
 }
@@ -236,7 +259,7 @@ static pleat_status_t sim_event_query(void *self, pleat_event_t event)
     if (status != PLEAT_OK) {
         return status;
     }
-    sim_charge(sim, PLEAT_VMM_CALL_EVENT_QUERY, 0);
+    pleat_sim_charge(sim, PLEAT_VMM_CALL_EVENT_QUERY, 0);
     return pleat_timeline_event_is_complete(&sim->timeline, event) ? PLEAT_OK : PLEAT_ERR_NOT_READY;
 }
 
@@ -249,7 +272,7 @@ static pleat_status_t sim_event_synchronize(void *self, pleat_event_t event)
         return status;
     }
     sim->wait_count += pleat_timeline_event_finish(&sim->timeline, event);
-    sim_charge(sim, PLEAT_VMM_CALL_EVENT_SYNCHRONIZE, 0);
+    pleat_sim_charge(sim, PLEAT_VMM_CALL_EVENT_SYNCHRONIZE, 0);
     return PLEAT_OK;
 }
 
@@ -262,7 +285,7 @@ static pleat_status_t sim_stream_wait_event(void *self, pleat_stream_t stream, p
     }
     status = pleat_timeline_wait_event(&sim->timeline, stream, event);
     if (status == PLEAT_OK) {
-        sim_charge(sim, PLEAT_VMM_CALL_STREAM_WAIT_EVENT, 0);
+        pleat_sim_charge(sim, PLEAT_VMM_CALL_STREAM_WAIT_EVENT, 0);
     }
     return status;
 }
@@ -270,153 +293,13 @@ static pleat_status_t sim_stream_wait_event(void *self, pleat_stream_t stream, p
 static pleat_status_t sim_stream_synchronize(void *self, pleat_stream_t stream)
 {
     pleat_sim_t *sim = self;
-    const pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_STREAM_SYNCHRONIZE);
+    const pleat_status_t status = pleat_sim_fault(sim, PLEAT_VMM_CALL_STREAM_SYNCHRONIZE);
     if (status != PLEAT_OK) {
         return status;
     }
     sim->wait_count += pleat_timeline_finish_stream(&sim->timeline, stream);
-    sim_charge(sim, PLEAT_VMM_CALL_STREAM_SYNCHRONIZE, 0);
+    pleat_sim_charge(sim, PLEAT_VMM_CALL_STREAM_SYNCHRONIZE, 0);
     return PLEAT_OK;
-}
-
-/* ---- virtual memory ---- */
-
-static pleat_status_t sim_granularity(void *self, uint64_t *bytes_out)
-{
-    (void)self;
-    *bytes_out = PLEAT_SIM_GRANULARITY_BYTES;
-    return PLEAT_OK;
-}
-
-static pleat_status_t sim_address_reserve(void *self, uint64_t bytes, pleat_devptr_t *ptr_out)
-{
-    pleat_sim_t *sim = self;
-    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_ADDRESS_RESERVE);
-    if (status != PLEAT_OK) {
-        return status;
-    }
-    const pleat_devptr_t wanted =
-        sim->placer->reserve == NULL ? 0 : sim->placer->reserve(sim->placer_self);
-    status = pleat_sim_memory_reserve(&sim->memory, bytes, wanted, ptr_out);
-    if (status == PLEAT_OK) {
-        sim_charge(sim, PLEAT_VMM_CALL_ADDRESS_RESERVE, 0);
-    }
-    return status;
-}
-
-static pleat_status_t sim_address_free(void *self, pleat_devptr_t ptr, uint64_t bytes)
-{
-    pleat_sim_t *sim = self;
-    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_ADDRESS_FREE);
-    if (status != PLEAT_OK) {
-        return status;
-    }
-    status = pleat_sim_memory_unreserve(&sim->memory, ptr, bytes);
-    if (status == PLEAT_OK) {
-        sim_charge(sim, PLEAT_VMM_CALL_ADDRESS_FREE, 0);
-    }
-    return status;
-}
-
-static pleat_status_t sim_chunk_create(void *self, uint64_t bytes, pleat_chunk_t *chunk_out)
-{
-    pleat_sim_t *sim = self;
-    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_CHUNK_CREATE);
-    if (status != PLEAT_OK) {
-        return status;
-    }
-    const bool is_granted =
-        sim->placer->create == NULL || sim->placer->create(sim->placer_self, bytes);
-    if (!is_granted || bytes > pleat_sim_free_bytes(sim)) {
-        pleat_error_set("chunk_create: device '%s' has %" PRIu64 " of %" PRIu64
-                        " bytes free, %" PRIu64 " were asked for",
-                        sim->placer->name, pleat_sim_free_bytes(sim), sim->capacity_bytes, bytes);
-        return PLEAT_ERR_OOM_DEVICE;
-    }
-    status = pleat_sim_memory_create(&sim->memory, bytes, chunk_out);
-    if (status == PLEAT_OK) {
-        sim_charge(sim, PLEAT_VMM_CALL_CHUNK_CREATE, bytes);
-    }
-    return status;
-}
-
-static pleat_status_t sim_chunk_release(void *self, pleat_chunk_t chunk)
-{
-    pleat_sim_t *sim = self;
-    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_CHUNK_RELEASE);
-    if (status != PLEAT_OK) {
-        return status;
-    }
-    const uint64_t bytes = pleat_sim_memory_chunk_bytes(&sim->memory, chunk);
-    status = pleat_sim_memory_release(&sim->memory, chunk);
-    if (status == PLEAT_OK) {
-        sim_charge(sim, PLEAT_VMM_CALL_CHUNK_RELEASE, bytes);
-        if (sim->placer->release != NULL) {
-            sim->placer->release(sim->placer_self, bytes);
-        }
-    }
-    return status;
-}
-
-static pleat_status_t sim_map(void *self, pleat_devptr_t ptr, uint64_t bytes, pleat_chunk_t chunk)
-{
-    pleat_sim_t *sim = self;
-    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_MAP);
-    if (status != PLEAT_OK) {
-        return status;
-    }
-    status = pleat_sim_memory_map(&sim->memory, ptr, bytes, chunk);
-    if (status == PLEAT_OK) {
-        sim_charge(sim, PLEAT_VMM_CALL_MAP, bytes);
-        if (sim->placer->map != NULL) {
-            sim->placer->map(sim->placer_self, ptr, bytes);
-        }
-    }
-    return status;
-}
-
-/* Cost is a chunk's, however many mappings one call covers. */
-static void sim_charge_unmap(void *context, uint64_t mapping_bytes)
-{
-    sim_charge(context, PLEAT_VMM_CALL_UNMAP, mapping_bytes);
-}
-
-static void sim_charge_access(void *context, uint64_t mapping_bytes)
-{
-    sim_charge(context, PLEAT_VMM_CALL_SET_ACCESS, mapping_bytes);
-}
-
-static pleat_status_t sim_unmap(void *self, pleat_devptr_t ptr, uint64_t bytes)
-{
-    pleat_sim_t *sim = self;
-    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_UNMAP);
-    if (status != PLEAT_OK) {
-        return status;
-    }
-    status = pleat_sim_memory_check_unmap(&sim->memory, ptr, bytes);
-    if (status != PLEAT_OK) {
-        return status;
-    }
-    pleat_sim_memory_visit(&sim->memory, ptr, bytes, sim_charge_unmap, sim);
-    status = pleat_sim_memory_unmap(&sim->memory, ptr, bytes);
-    if (status == PLEAT_OK && sim->placer->unmap != NULL) {
-        sim->placer->unmap(sim->placer_self, ptr, bytes);
-    }
-    return status;
-}
-
-static pleat_status_t sim_set_access(void *self, pleat_devptr_t ptr, uint64_t bytes)
-{
-    pleat_sim_t *sim = self;
-    pleat_status_t status = sim_fault(sim, PLEAT_VMM_CALL_SET_ACCESS);
-    if (status != PLEAT_OK) {
-        return status;
-    }
-    status = pleat_sim_memory_set_access(&sim->memory, ptr, bytes);
-    if (status == PLEAT_OK) {
-        pleat_sim_memory_visit(&sim->memory, ptr, bytes, sim_charge_access, sim);
-    }
-    return status;
 }
 
 /* ---- addresses ---- */
@@ -509,7 +392,7 @@ static pleat_status_t sim_make(const pleat_sim_options_t *options, pleat_sim_t *
 static pleat_status_t sim_wrap(pleat_sim_t *sim, const pleat_sim_placer_t *placer,
                                void *placer_self, pleat_vmm_t **vmm_out)
 {
-    const pleat_vmm_ops_t ops = {
+    pleat_vmm_ops_t ops = {
         PLEAT_VMM_OPS_INIT(placer->name),
         .destroy = sim_destroy,
         .clock_ns = sim_clock_ns,
@@ -524,21 +407,13 @@ static pleat_status_t sim_wrap(pleat_sim_t *sim, const pleat_sim_placer_t *place
         .event_synchronize = sim_event_synchronize,
         .stream_wait_event = sim_stream_wait_event,
         .stream_synchronize = sim_stream_synchronize,
-        .ext_granularity = sim_granularity,
-        .ext_address_reserve = sim_address_reserve,
-        .ext_address_free = sim_address_free,
-        .ext_chunk_create = sim_chunk_create,
-        .ext_chunk_release = sim_chunk_release,
-        .ext_map = sim_map,
-        .ext_unmap = sim_unmap,
-        .ext_set_access = sim_set_access,
     };
+    pleat_sim_add_mapping(&ops);
     sim->placer = placer;
     sim->placer_self = placer_self;
     const pleat_status_t status = pleat_vmm_create(&ops, sim, vmm_out);
     if (status != PLEAT_OK) {
-        pleat_span_pool_fini(&sim->spans);
-        free(sim);
+        sim_discard(sim);
     }
     return status;
 }
@@ -563,9 +438,11 @@ pleat_status_t pleat_sim_create(const pleat_sim_options_t *options, pleat_vmm_t 
     if (status != PLEAT_OK) {
         return status;
     }
-    status = pleat_address_space_init(&sim->addresses, &sim->spans);
+    status = sim->memory.is_backed ? pleat_address_space_init_in(&sim->addresses, &sim->spans,
+                                                                 sim->memory.arena.plain)
+                                   : pleat_address_space_init(&sim->addresses, &sim->spans);
     if (status != PLEAT_OK) {
-        free(sim);
+        sim_discard(sim);
         return status;
     }
     return sim_wrap(sim, &address_placer, &sim->addresses, vmm_out);
@@ -646,7 +523,7 @@ pleat_status_t pleat_sim_fail_call(pleat_vmm_t *vmm, pleat_vmm_call_t call, uint
         pleat_error_set("sim_fail_call: a fault needs a status other than success");
         return PLEAT_ERR_INVALID;
     }
-    sim->faults[call] = (sim_fault_t){.countdown = nth, .status = status};
+    sim->faults[call] = (pleat_sim_fault_t){.countdown = nth, .status = status};
     return PLEAT_OK;
 }
 

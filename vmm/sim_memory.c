@@ -3,16 +3,15 @@
  */
 #include "sim_memory.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define GRANULE PLEAT_SIM_GRANULARITY_BYTES
-#define FIRST_ADDRESS (UINT64_C(1) << 45) /* unbacked ranges; far from those of mem_alloc */
-#define FILE_BYTES_MAX (UINT64_C(1) << 42)
+
+/* Unbacked: ranges lie above everything that mem_alloc hands out. */
+#define UNBACKED_BEGIN (UINT64_C(1) << 47)
+#define UNBACKED_BYTES (UINT64_C(1) << 62)
 
 struct pleat_sim_chunk {
     uint64_t bytes; /* 0: unused record */
@@ -41,37 +40,31 @@ pleat_status_t pleat_sim_memory_init(pleat_sim_memory_t *memory, bool is_backed,
                                      uint64_t address_limit_bytes, uint32_t mapping_limit)
 {
     *memory = (pleat_sim_memory_t){.is_backed = is_backed,
-                                   .file = -1,
+                                   .arena = {.file = -1},
+                                   .addresses = {UNBACKED_BEGIN, UNBACKED_BYTES},
                                    .address_limit_bytes = address_limit_bytes,
-                                   .next_address = FIRST_ADDRESS,
                                    .mapping_limit = mapping_limit};
-    if (is_backed) {
-        memory->file = memfd_create("pleat-sim", MFD_CLOEXEC);
-        if (memory->file < 0) {
-            pleat_error_set("sim: no memory file for real contents");
-            return PLEAT_ERR_IO;
-        }
+    if (!is_backed) {
+        return PLEAT_OK;
     }
-    return PLEAT_OK;
+    const pleat_status_t status = pleat_sim_arena_init(&memory->arena);
+    if (status == PLEAT_OK) {
+        memory->addresses = memory->arena.ranges;
+    }
+    return status;
 }
 
 void pleat_sim_memory_fini(pleat_sim_memory_t *memory)
 {
     for (uint32_t i = 0; i < memory->range_count; i++) {
-        pleat_sim_range_t *range = memory->ranges[i];
-        if (memory->is_backed) {
-            (void)munmap((void *)(uintptr_t)range->address, range->bytes);
-        }
-        free(range);
+        free(memory->ranges[i]);
     }
     free((void *)memory->ranges);
     free(memory->chunks);
     free(memory->mappings);
-    if (memory->file >= 0) {
-        (void)close(memory->file);
-    }
+    pleat_sim_arena_fini(&memory->arena);
     memset(memory, 0, sizeof(*memory));
-    memory->file = -1;
+    memory->arena.file = -1;
 }
 
 /* ---- ranges ---- */
@@ -147,37 +140,37 @@ static bool memory_grow_ranges(pleat_sim_memory_t *memory)
     return true;
 }
 
-/* Backed: real addresses, aligned. 0: the system has none. */
-static pleat_devptr_t memory_map_addresses(uint64_t bytes)
+/* Are @p bytes at @p address in no range? */
+static bool memory_is_unreserved(const pleat_sim_memory_t *memory, pleat_devptr_t address,
+                                 uint64_t bytes)
 {
-    void *raw =
-        mmap(NULL, bytes + GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (raw == MAP_FAILED) {
-        return 0;
+    const uint32_t behind = memory_range_behind(memory, address);
+    if (behind > 0 &&
+        address - memory->ranges[behind - 1]->address < memory->ranges[behind - 1]->bytes) {
+        return false;
     }
-    const uintptr_t begin = (uintptr_t)raw;
-    const uintptr_t aligned = (uintptr_t)pleat_align_up(begin, GRANULE);
-    if (aligned > begin) {
-        (void)munmap(raw, aligned - begin);
-    }
-    (void)munmap((void *)(aligned + bytes), begin + GRANULE - aligned);
-    return (pleat_devptr_t)aligned;
+    return behind == memory->range_count || memory->ranges[behind]->address - address >= bytes;
 }
 
-/* Where a range of @p bytes begins; 0: nowhere. */
-static pleat_devptr_t memory_place_range(pleat_sim_memory_t *memory, uint64_t bytes,
+/* Where a range of @p bytes begins: as wanted, else in the lowest gap that fits; 0: nowhere. */
+static pleat_devptr_t memory_place_range(const pleat_sim_memory_t *memory, uint64_t bytes,
                                          pleat_devptr_t wanted)
 {
-    if (memory->is_backed) {
-        return memory_map_addresses(bytes);
+    if (wanted != 0) {
+        return bytes <= UINT64_MAX - wanted && memory_is_unreserved(memory, wanted, bytes) ? wanted
+                                                                                           : 0;
     }
-    const pleat_devptr_t address = wanted != 0 ? wanted : memory->next_address;
-    const uint32_t behind = memory_range_behind(memory, address);
-    const bool is_free =
-        (behind == 0 ||
-         memory->ranges[behind - 1]->address + memory->ranges[behind - 1]->bytes <= address) &&
-        (behind == memory->range_count || memory->ranges[behind]->address - address >= bytes);
-    return is_free ? address : 0;
+    const pleat_devptr_t end = memory->addresses.begin + memory->addresses.bytes;
+    pleat_devptr_t address = memory->addresses.begin;
+    for (uint32_t i = 0; i < memory->range_count; i++) {
+        const pleat_sim_range_t *range = memory->ranges[i];
+        if (range->address >= address && range->address - address >= bytes) {
+            break;
+        }
+        const pleat_devptr_t behind = range->address + range->bytes;
+        address = behind > address ? behind : address;
+    }
+    return address <= end && bytes <= end - address ? address : 0;
 }
 
 pleat_status_t pleat_sim_memory_reserve(pleat_sim_memory_t *memory, uint64_t bytes,
@@ -215,9 +208,6 @@ pleat_status_t pleat_sim_memory_reserve(pleat_sim_memory_t *memory, uint64_t byt
     memory->ranges[index] = range;
     memory->range_count++;
     memory->reserved_bytes += bytes;
-    if (range->address == memory->next_address) {
-        memory->next_address += bytes;
-    }
     *ptr_out = range->address;
     return PLEAT_OK;
 }
@@ -240,9 +230,6 @@ pleat_status_t pleat_sim_memory_unreserve(pleat_sim_memory_t *memory, pleat_devp
                         " mappings; unmap them first",
                         ptr, range->mapping_count);
         return PLEAT_ERR_INVALID;
-    }
-    if (memory->is_backed) {
-        (void)munmap((void *)(uintptr_t)ptr, bytes);
     }
     const uint32_t index = memory_range_behind(memory, ptr) - 1;
     memmove((void *)&memory->ranges[index], (void *)&memory->ranges[index + 1],
@@ -290,29 +277,31 @@ uint64_t pleat_sim_memory_chunk_bytes(const pleat_sim_memory_t *memory, pleat_ch
     return record == NULL ? 0 : record->bytes;
 }
 
+pleat_status_t pleat_sim_memory_check_size(uint64_t bytes)
+{
+    return memory_check_span("chunk_create", 0, bytes);
+}
+
 pleat_status_t pleat_sim_memory_create(pleat_sim_memory_t *memory, uint64_t bytes,
                                        pleat_chunk_t *chunk_out)
 {
-    const pleat_status_t status = memory_check_span("chunk_create", 0, bytes);
-    if (status != PLEAT_OK) {
-        return status;
-    }
+    PLEAT_ASSERT(bytes > 0);
+    PLEAT_ASSERT(bytes % GRANULE == 0);
     if (!memory_grow_chunks(memory)) {
         pleat_error_set("chunk_create: no host memory for a record");
         return PLEAT_ERR_OOM_HOST;
     }
-    /* The file only grows: holes that released chunks leave in it cost nothing. */
-    if (memory->is_backed && (memory->file_bytes + bytes > FILE_BYTES_MAX ||
-                              ftruncate(memory->file, (off_t)(memory->file_bytes + bytes)) != 0)) {
-        pleat_error_set("chunk_create: the memory file cannot grow by %" PRIu64 " bytes", bytes);
-        return PLEAT_ERR_OOM_HOST;
+    uint64_t file_offset = 0;
+    if (memory->is_backed) {
+        const pleat_status_t status = pleat_sim_arena_add_part(&memory->arena, bytes, &file_offset);
+        if (status != PLEAT_OK) {
+            return status;
+        }
     }
     const uint32_t index = memory->chunk_free - 1;
     pleat_sim_chunk_t *record = &memory->chunks[index];
     memory->chunk_free = record->next_free;
-    *record =
-        (pleat_sim_chunk_t){.bytes = bytes, .file_offset = memory->file_bytes, .is_held = true};
-    memory->file_bytes += memory->is_backed ? bytes : 0;
+    *record = (pleat_sim_chunk_t){.bytes = bytes, .file_offset = file_offset, .is_held = true};
     memory->chunk_bytes += bytes;
     memory->chunk_count++;
     *chunk_out = (pleat_chunk_t)index + 1;
@@ -326,8 +315,7 @@ static void memory_drop_chunk(pleat_sim_memory_t *memory, pleat_sim_chunk_t *rec
         return;
     }
     if (memory->is_backed) {
-        (void)fallocate(memory->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                        (off_t)record->file_offset, (off_t)record->bytes);
+        pleat_sim_arena_drop_part(&memory->arena, record->file_offset, record->bytes);
     }
     PLEAT_ASSERT(memory->chunk_bytes >= record->bytes);
     memory->chunk_bytes -= record->bytes;
@@ -424,15 +412,19 @@ pleat_status_t pleat_sim_memory_map(pleat_sim_memory_t *memory, pleat_devptr_t p
     if (record == NULL) {
         return memory_refuse_chunk("map", chunk);
     }
-    const pleat_status_t status = memory_check_map(memory, range, ptr, bytes, record);
+    pleat_status_t status = memory_check_map(memory, range, ptr, bytes, record);
     if (status != PLEAT_OK) {
         return status;
     }
-    if (!memory_grow_mappings(memory) ||
-        (memory->is_backed && mmap((void *)(uintptr_t)ptr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED,
-                                   memory->file, (off_t)record->file_offset) == MAP_FAILED)) {
-        pleat_error_set("map: no host memory for a mapping of %" PRIu64 " bytes", bytes);
+    if (!memory_grow_mappings(memory)) {
+        pleat_error_set("map: no host memory for the record of %" PRIu64 " bytes", bytes);
         return PLEAT_ERR_OOM_HOST;
+    }
+    if (memory->is_backed) {
+        status = pleat_sim_arena_show(&memory->arena, ptr, bytes, record->file_offset);
+        if (status != PLEAT_OK) {
+            return status;
+        }
     }
     const uint32_t index = memory->mapping_free - 1;
     pleat_sim_mapping_t *mapping = &memory->mappings[index];
@@ -486,14 +478,6 @@ static void memory_unmap_one(pleat_sim_memory_t *memory, pleat_sim_range_t *rang
     memory_drop_chunk(memory, record);
 }
 
-pleat_status_t pleat_sim_memory_check_unmap(const pleat_sim_memory_t *memory, pleat_devptr_t ptr,
-                                            uint64_t bytes)
-{
-    const pleat_sim_range_t *range = memory_require_range(memory, "unmap", ptr, bytes);
-    return range == NULL ? PLEAT_ERR_INVALID
-                         : memory_check_mapped(memory, "unmap", range, ptr, bytes);
-}
-
 pleat_status_t pleat_sim_memory_unmap(pleat_sim_memory_t *memory, pleat_devptr_t ptr,
                                       uint64_t bytes)
 {
@@ -501,15 +485,12 @@ pleat_status_t pleat_sim_memory_unmap(pleat_sim_memory_t *memory, pleat_devptr_t
     if (range == NULL) {
         return PLEAT_ERR_INVALID;
     }
-    const pleat_status_t status = memory_check_mapped(memory, "unmap", range, ptr, bytes);
+    pleat_status_t status = memory_check_mapped(memory, "unmap", range, ptr, bytes);
+    if (status == PLEAT_OK && memory->is_backed) {
+        status = pleat_sim_arena_close(&memory->arena, ptr, bytes);
+    }
     if (status != PLEAT_OK) {
         return status;
-    }
-    if (memory->is_backed &&
-        mmap((void *)(uintptr_t)ptr, bytes, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
-        pleat_error_set("unmap: no host memory to unmap %" PRIu64 " bytes", bytes);
-        return PLEAT_ERR_OOM_HOST;
     }
     for (uint64_t offset = 0; offset < bytes;) {
         pleat_sim_mapping_t *mapping = memory_mapping_at(memory, range, ptr + offset);
@@ -526,13 +507,12 @@ pleat_status_t pleat_sim_memory_set_access(pleat_sim_memory_t *memory, pleat_dev
     if (range == NULL) {
         return PLEAT_ERR_INVALID;
     }
-    const pleat_status_t status = memory_check_mapped(memory, "set_access", range, ptr, bytes);
+    pleat_status_t status = memory_check_mapped(memory, "set_access", range, ptr, bytes);
+    if (status == PLEAT_OK && memory->is_backed) {
+        status = pleat_sim_arena_allow(&memory->arena, ptr, bytes);
+    }
     if (status != PLEAT_OK) {
         return status;
-    }
-    if (memory->is_backed && mprotect((void *)(uintptr_t)ptr, bytes, PROT_READ | PROT_WRITE) != 0) {
-        pleat_error_set("set_access: the host refuses %" PRIu64 " bytes", bytes);
-        return PLEAT_ERR_OOM_HOST;
     }
     for (uint64_t offset = 0; offset < bytes;) {
         pleat_sim_mapping_t *mapping = memory_mapping_at(memory, range, ptr + offset);

@@ -16,7 +16,7 @@
 #ifndef PLEAT_SIM_MEMORY_H
 #define PLEAT_SIM_MEMORY_H
 
-#include "base.h"
+#include "sim_arena.h"
 
 #define PLEAT_SIM_GRANULARITY_BYTES (2 * PLEAT_MIB)
 #define PLEAT_SIM_ADDRESS_LIMIT_BYTES (UINT64_C(1) << 46)
@@ -28,12 +28,11 @@ typedef struct pleat_sim_range pleat_sim_range_t;
 
 typedef struct pleat_sim_memory {
     bool is_backed;
-    int file; /* backed: the memory file, else -1 */
-    uint64_t file_bytes;
-    uint64_t chunk_bytes; /* physical memory in chunks */
+    pleat_sim_arena_t arena; /* backed only */
+    pleat_span_t addresses;  /* where ranges may lie, unless a place is wanted */
+    uint64_t chunk_bytes;    /* physical memory in chunks */
     uint64_t address_limit_bytes;
     uint64_t reserved_bytes; /* addresses in ranges */
-    uint64_t next_address;   /* unbacked: where the next range begins */
     uint32_t mapping_limit;
     pleat_sim_range_t **ranges; /* rising by address */
     uint32_t range_count;
@@ -48,7 +47,7 @@ typedef struct pleat_sim_memory {
     uint32_t mapping_count;
 } pleat_sim_memory_t;
 
-/** Start empty. Backed: makes the memory file. @retval PLEAT_ERR_IO it cannot be made. */
+/** Start empty. Backed: takes addresses and makes the memory file; errors of sim_arena. */
 PLEAT_NODISCARD pleat_status_t pleat_sim_memory_init(pleat_sim_memory_t *memory, bool is_backed,
                                                      uint64_t address_limit_bytes,
                                                      uint32_t mapping_limit);
@@ -59,13 +58,15 @@ void pleat_sim_memory_fini(pleat_sim_memory_t *memory);
 /*
  * The calls of the operations table, without charges and faults. Sizes and addresses must be
  * multiples of the granularity; errors as pleat_vmm_ops_t says; a failed call changes nothing.
- * freed_bytes_out and the like: physical memory that came back, for the capacity.
+ * wanted: where the range must begin; 0: in the lowest gap that fits. check_size: may a chunk have
+ * so many bytes?
  */
 PLEAT_NODISCARD pleat_status_t pleat_sim_memory_reserve(pleat_sim_memory_t *memory, uint64_t bytes,
                                                         pleat_devptr_t wanted,
                                                         pleat_devptr_t *ptr_out);
 PLEAT_NODISCARD pleat_status_t pleat_sim_memory_unreserve(pleat_sim_memory_t *memory,
                                                           pleat_devptr_t ptr, uint64_t bytes);
+PLEAT_NODISCARD pleat_status_t pleat_sim_memory_check_size(uint64_t bytes);
 PLEAT_NODISCARD pleat_status_t pleat_sim_memory_create(pleat_sim_memory_t *memory, uint64_t bytes,
                                                        pleat_chunk_t *chunk_out);
 PLEAT_NODISCARD pleat_status_t pleat_sim_memory_release(pleat_sim_memory_t *memory,
@@ -76,10 +77,6 @@ PLEAT_NODISCARD pleat_status_t pleat_sim_memory_unmap(pleat_sim_memory_t *memory
                                                       pleat_devptr_t ptr, uint64_t bytes);
 PLEAT_NODISCARD pleat_status_t pleat_sim_memory_set_access(pleat_sim_memory_t *memory,
                                                            pleat_devptr_t ptr, uint64_t bytes);
-
-/** Would pleat_sim_memory_unmap succeed? Its errors. */
-PLEAT_NODISCARD pleat_status_t pleat_sim_memory_check_unmap(const pleat_sim_memory_t *memory,
-                                                            pleat_devptr_t ptr, uint64_t bytes);
 
 /** Bytes of a live chunk, 0 for others. */
 uint64_t pleat_sim_memory_chunk_bytes(const pleat_sim_memory_t *memory, pleat_chunk_t chunk);

@@ -370,52 +370,58 @@ bool pleat_vmm_has_mapping(const pleat_vmm_t *vmm)
 }
 
 /* Is there something wrong with the device or an output of a call of virtual memory? */
-static pleat_status_t vmm_begin_mapping(const pleat_vmm_t *vmm, pleat_vmm_call_t call,
-                                        bool has_output)
+static pleat_status_t vmm_begin_mapping(const pleat_vmm_t *vmm, const char *name, bool has_output)
 {
-    if (vmm == NULL) {
-        return vmm_refuse(call, "the device is NULL");
-    }
-    if (!has_output) {
-        return vmm_refuse(call, "the output is NULL");
+    if (vmm == NULL || !has_output) {
+        pleat_error_set("%s: the %s is NULL", name, vmm == NULL ? "device" : "output");
+        return PLEAT_ERR_INVALID;
     }
     if (vmm->ops.ext_map == NULL) {
-        pleat_error_set("%s: device '%s' has no virtual memory", pleat_vmm_call_name(call),
-                        vmm->ops.name);
+        pleat_error_set("%s: device '%s' has no virtual memory", name, vmm->ops.name);
         return PLEAT_ERR_UNSUPPORTED;
     }
     return PLEAT_OK;
 }
 
 /* A call of virtual memory without an output. */
-#define MAPPING_CALL(kind, operation)                                                   \
-    const pleat_status_t refused = vmm_begin_mapping(vmm, PLEAT_VMM_CALL_##kind, true); \
-    if (refused != PLEAT_OK) {                                                          \
-        return refused;                                                                 \
-    }                                                                                   \
-    const uint64_t begin_ns = vmm_begin(vmm, PLEAT_VMM_CALL_##kind);                    \
+#define MAPPING_CALL(kind, operation)                                             \
+    const pleat_status_t refused =                                                \
+        vmm_begin_mapping(vmm, pleat_vmm_call_name(PLEAT_VMM_CALL_##kind), true); \
+    if (refused != PLEAT_OK) {                                                    \
+        return refused;                                                           \
+    }                                                                             \
+    const uint64_t begin_ns = vmm_begin(vmm, PLEAT_VMM_CALL_##kind);              \
     return vmm_end(vmm, PLEAT_VMM_CALL_##kind, begin_ns, (operation))
 
 /* A call of virtual memory whose one output is a handle or an address. */
-#define MAPPING_MAKE(kind, output, operation)                                                \
-    pleat_status_t status = vmm_begin_mapping(vmm, PLEAT_VMM_CALL_##kind, (output) != NULL); \
-    if (status != PLEAT_OK) {                                                                \
-        return status;                                                                       \
-    }                                                                                        \
-    uint64_t made = 0;                                                                       \
-    const uint64_t begin_ns = vmm_begin(vmm, PLEAT_VMM_CALL_##kind);                         \
-    status = vmm_end(vmm, PLEAT_VMM_CALL_##kind, begin_ns, (operation));                     \
-    if (status == PLEAT_OK) {                                                                \
-        PLEAT_ASSERT(made != 0);                                                             \
-        *(output) = made;                                                                    \
-    }                                                                                        \
+#define MAPPING_MAKE(kind, output, operation)                                                 \
+    pleat_status_t status =                                                                   \
+        vmm_begin_mapping(vmm, pleat_vmm_call_name(PLEAT_VMM_CALL_##kind), (output) != NULL); \
+    if (status != PLEAT_OK) {                                                                 \
+        return status;                                                                        \
+    }                                                                                         \
+    uint64_t made = 0;                                                                        \
+    const uint64_t begin_ns = vmm_begin(vmm, PLEAT_VMM_CALL_##kind);                          \
+    status = vmm_end(vmm, PLEAT_VMM_CALL_##kind, begin_ns, (operation));                      \
+    if (status == PLEAT_OK) {                                                                 \
+        PLEAT_ASSERT(made != 0);                                                              \
+        *(output) = made;                                                                     \
+    }                                                                                         \
     return status
 
 pleat_status_t pleat_vmm_granularity(pleat_vmm_t *vmm, uint64_t *bytes_out)
 {
-    const pleat_status_t status =
-        vmm_begin_mapping(vmm, PLEAT_VMM_CALL_ADDRESS_RESERVE, bytes_out != NULL);
-    return status != PLEAT_OK ? status : vmm->ops.ext_granularity(vmm->self, bytes_out);
+    pleat_status_t status = vmm_begin_mapping(vmm, "granularity", bytes_out != NULL);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    uint64_t bytes = 0;
+    status = vmm->ops.ext_granularity(vmm->self, &bytes);
+    if (status == PLEAT_OK) {
+        PLEAT_ASSERT(pleat_is_power_of_two(bytes));
+        *bytes_out = bytes;
+    }
+    return status;
 }
 
 pleat_status_t pleat_vmm_address_reserve(pleat_vmm_t *vmm, uint64_t bytes, pleat_devptr_t *ptr_out)

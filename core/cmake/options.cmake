@@ -2,6 +2,7 @@
 # project links it, no flag is global.
 
 option(PLEAT_BUILD_TESTS "Build the tests (needs Criterion)" ${PROJECT_IS_TOP_LEVEL})
+option(PLEAT_BUILD_GPU_TESTS "Build the programs of tests/gpu (needs nothing else)" OFF)
 option(PLEAT_BUILD_EXPERIMENTS "Build the pleat program and its library" ${PROJECT_IS_TOP_LEVEL})
 option(PLEAT_DEVELOPER "Treat compiler warnings as errors" OFF)
 option(PLEAT_COVERAGE "Instrument for line coverage (gcov)" OFF)
@@ -23,8 +24,9 @@ if(PLEAT_FUZZ AND NOT PLEAT_BUILD_TESTS)
     message(FATAL_ERROR "PLEAT_FUZZ needs PLEAT_BUILD_TESTS=ON: the fuzz targets are tests")
 endif()
 
-foreach(name IN ITEMS CMAKE_BUILD_TYPE PLEAT_BUILD_TESTS PLEAT_BUILD_EXPERIMENTS PLEAT_DEVELOPER
-                      PLEAT_CHECKS PLEAT_SANITIZE PLEAT_COVERAGE PLEAT_FUZZ)
+foreach(name IN ITEMS CMAKE_BUILD_TYPE PLEAT_BUILD_TESTS PLEAT_BUILD_GPU_TESTS
+                      PLEAT_BUILD_EXPERIMENTS PLEAT_DEVELOPER PLEAT_CHECKS PLEAT_SANITIZE
+                      PLEAT_COVERAGE PLEAT_FUZZ)
     message(STATUS "${name}=${${name}}")
 endforeach()
 

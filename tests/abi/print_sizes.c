@@ -5,6 +5,7 @@
  */
 #include <pleat/allocator.h>
 #include <pleat/conf.h>
+#include <pleat/cuda.h>
 #include <pleat/sim.h>
 #include <pleat/vmm.h>
 #include <stddef.h>
@@ -41,6 +42,14 @@ static void print_vmm(void)
     FIELD(pleat_vmm_ops_t, event_synchronize);
     FIELD(pleat_vmm_ops_t, stream_wait_event);
     FIELD(pleat_vmm_ops_t, stream_synchronize);
+    FIELD(pleat_vmm_ops_t, ext_granularity);
+    FIELD(pleat_vmm_ops_t, ext_address_reserve);
+    FIELD(pleat_vmm_ops_t, ext_address_free);
+    FIELD(pleat_vmm_ops_t, ext_chunk_create);
+    FIELD(pleat_vmm_ops_t, ext_chunk_release);
+    FIELD(pleat_vmm_ops_t, ext_map);
+    FIELD(pleat_vmm_ops_t, ext_unmap);
+    FIELD(pleat_vmm_ops_t, ext_set_access);
     STRUCT(pleat_vmm_counters_t);
     FIELD(pleat_vmm_counters_t, size);
     FIELD(pleat_vmm_counters_t, calls);
@@ -53,8 +62,8 @@ static void print_sim(void)
 {
     STRUCT(pleat_cost_row_t);
     FIELD(pleat_cost_row_t, bytes);
-    FIELD(pleat_cost_row_t, mem_alloc_ns);
-    FIELD(pleat_cost_row_t, mem_free_ns);
+#define PRINT_COST(CALL, name) FIELD(pleat_cost_row_t, name##_ns);
+    PLEAT_COST_SIZED_LIST(PRINT_COST)
     STRUCT(pleat_cost_table_t);
     FIELD(pleat_cost_table_t, size);
     FIELD(pleat_cost_table_t, row_count);
@@ -64,11 +73,27 @@ static void print_sim(void)
     FIELD(pleat_sim_options_t, size);
     FIELD(pleat_sim_options_t, capacity_bytes);
     FIELD(pleat_sim_options_t, costs);
+    FIELD(pleat_sim_options_t, address_limit_bytes);
+    FIELD(pleat_sim_options_t, mapping_limit);
+    FIELD(pleat_sim_options_t, is_backed);
     STRUCT(pleat_sim_usage_t);
     FIELD(pleat_sim_usage_t, size);
     FIELD(pleat_sim_usage_t, allocations);
     FIELD(pleat_sim_usage_t, allocated_bytes);
     FIELD(pleat_sim_usage_t, events);
+    FIELD(pleat_sim_usage_t, ranges);
+    FIELD(pleat_sim_usage_t, chunks);
+    FIELD(pleat_sim_usage_t, chunk_bytes);
+    FIELD(pleat_sim_usage_t, mappings);
+}
+
+static void print_cuda(void)
+{
+    VALUE(PLEAT_CUDA_HANDLE_FILE);
+    STRUCT(pleat_cuda_options_t);
+    FIELD(pleat_cuda_options_t, size);
+    FIELD(pleat_cuda_options_t, driver);
+    FIELD(pleat_cuda_options_t, handle_types);
 }
 
 static void print_options(void)
@@ -204,6 +229,7 @@ int main(void)
     print_base();
     print_vmm();
     print_sim();
+    print_cuda();
     print_options();
     print_stats();
     print_snapshot();

@@ -70,18 +70,17 @@ Test(backing_classic, release_undoes_grow, .timeout = 5)
     pleat_options_t options = default_options;
     options.max_split_bytes = MIB(40);
     fixture_t f = fixture_create(&(fixture_options_t){.options = &options});
-    const pleat_backing_ops_t *ops = pleat_backing_classic();
     pleat_block_t *block = NULL;
     cr_assert(eq(int, grow(&f, MIB(40), &block), PLEAT_OK));
     cr_expect(eq(i64, fixture_stats(&f).oversize_segments.current, 1));
-    cr_expect(ops->can_release(block));
+    cr_expect(pleat_backing_is_whole(block));
     fixture_fail_call(&f, PLEAT_VMM_CALL_MEM_FREE, 1, PLEAT_ERR_DRIVER);
     fixture_state_t state = fixture_state(&f);
-    cr_expect(eq(int, ops->release(f.allocator, block), PLEAT_ERR_DRIVER));
+    cr_expect(eq(int, pleat_backing_classic_release(f.allocator, block), PLEAT_ERR_DRIVER));
     cr_expect(fixture_state_is(&f, &state));
     fixture_state_drop(&state);
     fixture_check(&f);
-    cr_expect(eq(int, ops->release(f.allocator, block), PLEAT_OK));
+    cr_expect(eq(int, pleat_backing_classic_release(f.allocator, block), PLEAT_OK));
     const pleat_stats_t stats = fixture_stats(&f);
     cr_expect(eq(i64, stats.oversize_segments.current, 0));
     cr_expect(eq(i64, stats.segment[PLEAT_STAT_ALL].current, 0));
@@ -96,8 +95,8 @@ Test(backing_classic, only_whole_segments_can_be_released, .timeout = 5)
     fixture_t f = fixture_create(NULL);
     const pleat_devptr_t a = fixture_alloc(&f, MIB(3), 0);
     const pleat_block_t *block = pleat_address_map_find(&f.allocator->live, a);
-    cr_expect(not(pleat_backing_classic()->can_release(block)));
-    cr_expect(not(pleat_backing_classic()->can_release(block->right)));
+    cr_expect(not(pleat_backing_is_whole(block)));
+    cr_expect(not(pleat_backing_is_whole(block->right)));
     fixture_check_and_destroy(&f);
 }
 

@@ -110,3 +110,23 @@ Test(base, alignment_and_rounding, .timeout = 10)
     cr_expect(not(pleat_is_power_of_two(65)));
     cr_expect(not(pleat_is_power_of_two(0)));
 }
+
+static void *read_native_error(void *unused)
+{
+    (void)unused;
+    static int code;
+    code = pleat_last_native_error();
+    return &code;
+}
+
+Test(base, native_error_belongs_to_its_thread, .timeout = 10)
+{
+    pthread_t thread;
+    void *code = NULL;
+    cr_expect(eq(int, pleat_last_native_error(), 0));
+    pleat_native_error_set(719);
+    cr_expect(eq(int, pleat_last_native_error(), 719));
+    cr_assert(eq(int, pthread_create(&thread, NULL, read_native_error, NULL), 0));
+    cr_assert(eq(int, pthread_join(thread, &code), 0));
+    cr_expect(eq(int, *(int *)code, 0));
+}

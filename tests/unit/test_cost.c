@@ -31,6 +31,43 @@ Test(cost, rows_give_what_was_measured, .timeout = 10)
     cr_expect(eq(u64, free_ns(PLEAT_GIB), 368300));
 }
 
+static uint64_t h200_ns(pleat_vmm_call_t call, uint64_t bytes)
+{
+    return pleat_cost_of(pleat_cost_table_h200(), call, bytes);
+}
+
+Test(cost, calls_on_chunks_are_as_measured, .timeout = 10)
+{
+    cr_expect(eq(u64, h200_ns(PLEAT_VMM_CALL_CHUNK_CREATE, 2 * PLEAT_MIB), 8400));
+    cr_expect(eq(u64, h200_ns(PLEAT_VMM_CALL_CHUNK_CREATE, PLEAT_GIB), 69000));
+    cr_expect(eq(u64, h200_ns(PLEAT_VMM_CALL_CHUNK_RELEASE, 20 * PLEAT_MIB), 19200));
+    cr_expect(eq(u64, h200_ns(PLEAT_VMM_CALL_MAP, 64 * PLEAT_MIB), 800));
+    cr_expect(eq(u64, h200_ns(PLEAT_VMM_CALL_UNMAP, 256 * PLEAT_MIB), 22300));
+    cr_expect(eq(u64, h200_ns(PLEAT_VMM_CALL_SET_ACCESS, 8 * PLEAT_MIB), 35200));
+    cr_expect(eq(u64, h200_ns(PLEAT_VMM_CALL_CHUNK_RELEASE, 160 * PLEAT_MIB), 59200)); /* between */
+    cr_expect(ge(u64, h200_ns(PLEAT_VMM_CALL_ADDRESS_RESERVE, UINT64_C(1) << 46), 2000));
+    cr_expect(le(u64, h200_ns(PLEAT_VMM_CALL_ADDRESS_RESERVE, 2 * PLEAT_MIB), 4000));
+}
+
+Test(cost, each_kind_has_its_own_column, .timeout = 10)
+{
+    pleat_cost_row_t row = {.bytes = 1};
+    uint64_t want = 0;
+    for (unsigned i = 0; i < PLEAT_VMM_CALL_COUNT; i++) {
+        if (pleat_cost_is_sized((pleat_vmm_call_t)i)) {
+            *pleat_cost_of_row(&row, (pleat_vmm_call_t)i) = ++want;
+        }
+    }
+    want = 0;
+#define CHECK_COLUMN(CALL, name) cr_expect(eq(u64, row.name##_ns, ++want));
+    PLEAT_COST_SIZED_LIST(CHECK_COLUMN)
+#undef CHECK_COLUMN
+    cr_expect(eq(u64, want, 7));
+    cr_expect(eq(u64, row.bytes, 1));
+    cr_expect(not(pleat_cost_is_sized(PLEAT_VMM_CALL_COUNT)));
+    cr_expect(not(pleat_cost_is_sized(PLEAT_VMM_CALL_ADDRESS_RESERVE)));
+}
+
 Test(cost, between_rows_it_is_linear, .timeout = 10)
 {
     cr_expect(eq(u64, alloc_ns(3 * PLEAT_MIB), 35400)); /* falling: 36300 to 34500 */
@@ -60,8 +97,8 @@ Test(cost, event_calls_together_are_as_measured, .timeout = 10)
 Test(cost, wide_tables_do_not_overflow, .timeout = 10)
 {
     pleat_cost_table_t table = {.size = sizeof table, .row_count = 2};
-    table.rows[0] = (pleat_cost_row_t){1, 0, UINT64_MAX};
-    table.rows[1] = (pleat_cost_row_t){UINT64_MAX, UINT64_MAX - 1, 0};
+    table.rows[0] = (pleat_cost_row_t){.bytes = 1, .mem_free_ns = UINT64_MAX};
+    table.rows[1] = (pleat_cost_row_t){.bytes = UINT64_MAX, .mem_alloc_ns = UINT64_MAX - 1};
     cr_assert(eq(int, pleat_cost_table_check(&table), PLEAT_OK));
     cr_expect(eq(u64, pleat_cost_of(&table, PLEAT_VMM_CALL_MEM_ALLOC, UINT64_C(1) << 63),
                  (UINT64_C(1) << 63) - 1));
@@ -73,7 +110,8 @@ Test(cost, every_row_of_a_full_table_is_found, .timeout = 10)
 {
     pleat_cost_table_t table = {.size = sizeof table, .row_count = PLEAT_COST_ROWS_MAX};
     for (uint64_t i = 0; i < PLEAT_COST_ROWS_MAX; i++) {
-        table.rows[i] = (pleat_cost_row_t){10 * (i + 1), 1000 * (i + 1), 7};
+        table.rows[i] = (pleat_cost_row_t){
+            .bytes = 10 * (i + 1), .mem_alloc_ns = 1000 * (i + 1), .mem_free_ns = 7};
     }
     for (uint64_t bytes = 10; bytes <= UINT64_C(10) * PLEAT_COST_ROWS_MAX; bytes++) {
         cr_expect(eq(u64, pleat_cost_of(&table, PLEAT_VMM_CALL_MEM_ALLOC, bytes), 100 * bytes));
@@ -141,7 +179,8 @@ Test(cost, longest_table_fits_the_promised_buffer, .timeout = 10)
     size_t length = 0;
     pleat_cost_table_t table = {.size = sizeof table, .row_count = PLEAT_COST_ROWS_MAX};
     for (uint64_t i = 0; i < PLEAT_COST_ROWS_MAX; i++) {
-        table.rows[i] = (pleat_cost_row_t){UINT64_MAX - 100 + i, UINT64_MAX, UINT64_MAX};
+        memset(&table.rows[i], 0xff, sizeof table.rows[i]);
+        table.rows[i].bytes = UINT64_MAX - 100 + i;
     }
     for (int i = 0; i < PLEAT_VMM_CALL_COUNT; i++) {
         table.call_ns[i] = UINT64_MAX;
@@ -169,6 +208,28 @@ Test(cost, text_takes_units_comments_and_blank_lines, .timeout = 10)
     cr_expect(eq(u64, table.call_ns[PLEAT_VMM_CALL_EVENT_QUERY], 11));
     cr_expect(eq(u64, table.call_ns[PLEAT_VMM_CALL_EVENT_CREATE],
                  pleat_cost_table_h200()->call_ns[PLEAT_VMM_CALL_EVENT_CREATE]));
+}
+
+Test(cost, a_row_may_name_every_kind_that_depends_on_size, .timeout = 10)
+{
+    static const char text[] = "pleat-costs 1\n"
+                               "row 2MiB set_access=7 unmap=6 map=5 chunk_release=4 chunk_create=3"
+                               " mem_free=2 mem_alloc=1\n"
+                               "row 8MiB mem_alloc=8 mem_free=9 map=10\n"
+                               "call address_reserve 11\ncall address_free 12\n";
+    pleat_cost_table_t table;
+    cr_assert(eq(int, pleat_cost_table_read(text, sizeof text - 1, &table), PLEAT_OK), "%s",
+              pleat_last_error());
+    uint64_t want = 0;
+#define CHECK_READ(CALL, name) cr_expect(eq(u64, table.rows[0].name##_ns, ++want));
+    PLEAT_COST_SIZED_LIST(CHECK_READ)
+#undef CHECK_READ
+    cr_expect(eq(u64, table.rows[1].map_ns, 10));
+    /* What a row does not name is as on the H200. */
+    cr_expect(eq(u64, table.rows[1].chunk_create_ns, 8500));
+    cr_expect(eq(u64, table.rows[1].set_access_ns, 35200));
+    cr_expect(eq(u64, table.call_ns[PLEAT_VMM_CALL_ADDRESS_RESERVE], 11));
+    cr_expect(eq(u64, table.call_ns[PLEAT_VMM_CALL_ADDRESS_FREE], 12));
 }
 
 #define HEAD "pleat-costs 1\n"
@@ -200,10 +261,14 @@ Test(cost, malformed_text_is_refused_with_its_line, .timeout = 10)
         {HEAD "row 2MiB mem_alloc=-1\n", "'-1' is no number"},
         {HEAD "row 2MiB mem_alloc\n", "'mem_alloc' is no cost"},
         {HEAD "row 2MiB mem_map=1\n", "'mem_map=1' is no cost"},
+        {HEAD "row 2MiB event_query=1\n", "'event_query=1' is no cost"},
+        {HEAD "row 2MiB map=1 map=2\n", "map is given twice"},
+        {HEAD "row 2MiB unmap=\n", "'' is no number"},
         {HEAD ROW ROW, "line 3: row of 2097152 bytes after one of 2097152"},
         {HEAD ROW "call\n", "'' is no kind of call"},
         {HEAD ROW "call event 1\n", "'event' is no kind of call"},
         {HEAD ROW "call mem_alloc 1\n", "mem_alloc depends on the size"},
+        {HEAD ROW "call set_access 1\n", "set_access depends on the size"},
         {HEAD ROW "call mem_info\n", "'' is no number"},
         {HEAD ROW "call mem_info 1 ns\n", "'ns' stands behind the cost"},
         {HEAD ROW "call mem_info 1\ncall mem_info 1\n", "line 4: mem_info is given twice"},

@@ -188,11 +188,14 @@ Test(scripted, malformed_steps_are_refused, .timeout = 10)
         pleat_script_step_t step;
         const char *part;
     } rows[] = {
-        {{PLEAT_VMM_CALL_EVENT_QUERY, ADDRESS, BYTES}, "must be mem_alloc or mem_free"},
+        {{PLEAT_VMM_CALL_EVENT_QUERY, ADDRESS, BYTES}, "must be mem_alloc, mem_free, map or"},
         {{PLEAT_VMM_CALL_MEM_ALLOC, 0, BYTES}, "the address is 0"},
         {{PLEAT_VMM_CALL_MEM_FREE, 0, 0}, "the address is 0"},
         {{PLEAT_VMM_CALL_MEM_ALLOC, ADDRESS, 0}, "no such range"},
         {{PLEAT_VMM_CALL_MEM_ALLOC, UINT64_MAX, 1}, "no such range"},
+        {{PLEAT_VMM_CALL_SET_ACCESS, ADDRESS, BYTES}, "must be mem_alloc"},
+        {{PLEAT_VMM_CALL_MAP, 0, BYTES}, "the address is 0"},
+        {{PLEAT_VMM_CALL_UNMAP, ADDRESS, 0}, "no such range"},
     };
     pleat_vmm_t *vmm = scripted_create(0);
     const pleat_script_step_t good = alloc_step(ADDRESS, BYTES);
@@ -214,6 +217,8 @@ Test(scripted, other_devices_have_no_script, .timeout = 10)
     expect_ok(pleat_sim_create(NULL, &vmms[0]));
     for (int i = 0; i < 2; i++) {
         expect_error(pleat_scripted_expect(vmms[i], &step, 1), PLEAT_ERR_INVALID,
+                     "is no scripted one");
+        expect_error(pleat_scripted_place_range(vmms[i], ADDRESS), PLEAT_ERR_INVALID,
                      "is no scripted one");
         cr_expect(eq(sz, pleat_scripted_left(vmms[i]), (size_t)0));
         cr_expect(eq(u64, pleat_scripted_strays(vmms[i]), 0));
@@ -295,5 +300,167 @@ Test(scripted, streams_events_and_faults_are_those_of_a_sim, .timeout = 10)
     pleat_sim_usage_t usage = PLEAT_SIM_USAGE_INIT;
     expect_ok(pleat_sim_read_usage(vmm, &usage));
     cr_expect(eq(u64, usage.allocations + usage.events, 0));
+    pleat_vmm_destroy(vmm);
+}
+
+static pleat_script_step_t map_step(pleat_devptr_t address, uint64_t bytes)
+{
+    return (pleat_script_step_t){PLEAT_VMM_CALL_MAP, address, bytes};
+}
+
+static pleat_script_step_t unmap_step(pleat_devptr_t address, uint64_t bytes)
+{
+    return (pleat_script_step_t){PLEAT_VMM_CALL_UNMAP, address, bytes};
+}
+
+static pleat_devptr_t reserve_at(pleat_vmm_t *vmm, pleat_devptr_t address, uint64_t bytes)
+{
+    pleat_devptr_t ptr = 0;
+    expect_ok(pleat_scripted_place_range(vmm, address));
+    expect_ok(pleat_vmm_address_reserve(vmm, bytes, &ptr));
+    return ptr;
+}
+
+static pleat_chunk_t map_one(pleat_vmm_t *vmm, pleat_devptr_t ptr)
+{
+    pleat_chunk_t chunk = 0;
+    expect_ok(pleat_vmm_chunk_create(vmm, BYTES, &chunk));
+    expect_ok(pleat_vmm_map(vmm, ptr, BYTES, chunk));
+    return chunk;
+}
+
+Test(scripted, a_range_begins_where_it_is_placed, .timeout = 10)
+{
+    pleat_vmm_t *vmm = scripted_create(64 * BYTES);
+    cr_expect(eq(u64, reserve_at(vmm, ADDRESS, 8 * BYTES), ADDRESS));
+    /* The place holds for one range; 0 takes it back. */
+    pleat_devptr_t ptr = 0;
+    expect_ok(pleat_vmm_address_reserve(vmm, BYTES, &ptr));
+    cr_expect(ne(u64, ptr, ADDRESS));
+    cr_expect(ne(u64, reserve_at(vmm, 0, BYTES), 0));
+    /* Touching is good, overlapping is not: neither at the front, inside, around, nor behind. */
+    cr_expect(eq(u64, reserve_at(vmm, ADDRESS + 8 * BYTES, BYTES), ADDRESS + 8 * BYTES));
+    cr_expect(eq(u64, reserve_at(vmm, ADDRESS - BYTES, BYTES), ADDRESS - BYTES));
+    static const int64_t offsets[] = {-3, 0, 3, 7};
+    for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
+        expect_ok(
+            pleat_scripted_place_range(vmm, ADDRESS + (uint64_t)(offsets[i] * (int64_t)BYTES)));
+        expect_error(pleat_vmm_address_reserve(vmm, 4 * BYTES, &ptr), PLEAT_ERR_OOM_DEVICE,
+                     "no room for 8388608 bytes at 0x7");
+    }
+    expect_ok(pleat_scripted_place_range(vmm, UINT64_MAX - BYTES + 1));
+    expect_error(pleat_vmm_address_reserve(vmm, BYTES, &ptr), PLEAT_ERR_OOM_DEVICE, "no room");
+    expect_ok(pleat_scripted_place_range(vmm, ADDRESS + 5));
+    expect_error(pleat_vmm_address_reserve(vmm, BYTES, &ptr), PLEAT_ERR_INVALID, "multiples of");
+    pleat_vmm_destroy(vmm);
+}
+
+Test(scripted, a_map_step_grants_its_chunks, .timeout = 10)
+{
+    pleat_vmm_t *vmm = scripted_create(64 * BYTES);
+    const pleat_devptr_t range = reserve_at(vmm, ADDRESS, 8 * BYTES);
+    const pleat_script_step_t steps[] = {map_step(range, 2 * BYTES),
+                                         map_step(range + 4 * BYTES, BYTES),
+                                         unmap_step(range, 2 * BYTES)};
+    pleat_chunk_t chunk = 0;
+    expect_error(pleat_vmm_chunk_create(vmm, BYTES, &chunk), PLEAT_ERR_OOM_DEVICE, "'scripted'");
+    expect_ok(pleat_scripted_expect(vmm, steps, 3));
+    expect_error(pleat_vmm_chunk_create(vmm, 3 * BYTES, &chunk), PLEAT_ERR_OOM_DEVICE,
+                 "bytes free");
+    pleat_chunk_t chunks[3];
+    expect_ok(pleat_vmm_chunk_create(vmm, BYTES, &chunks[0]));
+    expect_ok(pleat_vmm_chunk_create(vmm, BYTES, &chunks[1]));
+    cr_expect(eq(int, pleat_vmm_chunk_create(vmm, BYTES, &chunk), PLEAT_ERR_OOM_DEVICE));
+    expect_ok(pleat_vmm_map(vmm, range, BYTES, chunks[0]));
+    cr_expect(eq(sz, pleat_scripted_left(vmm), (size_t)3), "half of the step");
+    expect_ok(pleat_vmm_map(vmm, range + BYTES, BYTES, chunks[1]));
+    cr_expect(eq(sz, pleat_scripted_left(vmm), (size_t)2));
+    chunks[2] = map_one(vmm, range + 4 * BYTES);
+    cr_expect(eq(sz, pleat_scripted_left(vmm), (size_t)1));
+    expect_ok(pleat_vmm_unmap(vmm, range, BYTES));
+    expect_ok(pleat_vmm_unmap(vmm, range + BYTES, BYTES));
+    cr_expect(eq(sz, pleat_scripted_left(vmm), (size_t)0));
+    cr_expect(eq(u64, pleat_scripted_strays(vmm), 0));
+    for (int i = 0; i < 3; i++) {
+        expect_ok(pleat_vmm_chunk_release(vmm, chunks[i]));
+    }
+    pleat_vmm_destroy(vmm);
+}
+
+Test(scripted, one_unmap_may_use_up_a_step, .timeout = 10)
+{
+    pleat_vmm_t *vmm = scripted_create(64 * BYTES);
+    const pleat_devptr_t range = reserve_at(vmm, ADDRESS, 8 * BYTES);
+    const pleat_script_step_t steps[] = {map_step(range, 2 * BYTES), unmap_step(range, 2 * BYTES)};
+    expect_ok(pleat_scripted_expect(vmm, steps, 2));
+    (void)map_one(vmm, range);
+    (void)map_one(vmm, range + BYTES);
+    expect_ok(pleat_vmm_unmap(vmm, range, 2 * BYTES));
+    cr_expect(eq(sz, pleat_scripted_left(vmm), (size_t)0));
+    cr_expect(eq(u64, pleat_scripted_strays(vmm), 0));
+    pleat_vmm_destroy(vmm);
+}
+
+Test(scripted, what_the_script_lacks_is_a_stray, .timeout = 10)
+{
+    pleat_vmm_t *vmm = scripted_create(64 * BYTES);
+    const pleat_devptr_t range = reserve_at(vmm, ADDRESS, 8 * BYTES);
+    const pleat_script_step_t step = map_step(range, 2 * BYTES);
+    expect_ok(pleat_scripted_expect(vmm, &step, 1));
+    const pleat_chunk_t chunk = map_one(vmm, range + BYTES); /* not in rising order */
+    cr_expect(eq(u64, pleat_scripted_strays(vmm), 1));
+    expect_ok(pleat_vmm_unmap(vmm, range + BYTES, BYTES));
+    cr_expect(eq(u64, pleat_scripted_strays(vmm), 2));
+    expect_ok(pleat_vmm_map(vmm, range, BYTES, chunk));
+    expect_ok(pleat_vmm_unmap(vmm, range, BYTES)); /* while half of the step is there */
+    cr_expect(eq(u64, pleat_scripted_strays(vmm), 3));
+    cr_expect(eq(sz, pleat_scripted_left(vmm), (size_t)1));
+    expect_ok(pleat_vmm_chunk_release(vmm, chunk));
+    pleat_vmm_destroy(vmm);
+}
+
+Test(scripted, chunks_of_a_mapping_that_failed_are_granted_again, .timeout = 10)
+{
+    pleat_vmm_t *vmm = scripted_create(64 * BYTES);
+    const pleat_devptr_t range = reserve_at(vmm, ADDRESS, 8 * BYTES);
+    const pleat_script_step_t step = map_step(range, BYTES);
+    expect_ok(pleat_scripted_expect(vmm, &step, 1));
+    pleat_chunk_t chunk = 0;
+    expect_ok(pleat_vmm_chunk_create(vmm, BYTES, &chunk));
+    expect_ok(pleat_sim_fail_call(vmm, PLEAT_VMM_CALL_MAP, 1, PLEAT_ERR_DRIVER));
+    cr_expect(eq(int, pleat_vmm_map(vmm, range, BYTES, chunk), PLEAT_ERR_DRIVER));
+    expect_ok(pleat_vmm_chunk_release(vmm, chunk));
+    expect_error(pleat_vmm_chunk_create(vmm, 3, &chunk), PLEAT_ERR_INVALID, "multiples of");
+    (void)map_one(vmm, range);
+    cr_expect(eq(sz, pleat_scripted_left(vmm), (size_t)0));
+    pleat_vmm_destroy(vmm);
+}
+
+Test(scripted, a_chunk_beyond_the_total_leaves_the_script, .timeout = 10)
+{
+    pleat_vmm_t *vmm = scripted_create(2 * BYTES);
+    const pleat_devptr_t range = reserve_at(vmm, ADDRESS, 8 * BYTES);
+    const pleat_script_step_t step = map_step(range, 3 * BYTES);
+    pleat_chunk_t chunk = 0;
+    expect_ok(pleat_scripted_expect(vmm, &step, 1));
+    expect_error(pleat_vmm_chunk_create(vmm, 3 * BYTES, &chunk), PLEAT_ERR_OOM_DEVICE,
+                 "bytes free");
+    expect_ok(pleat_vmm_chunk_create(vmm, 2 * BYTES, &chunk)); /* still granted */
+    expect_ok(pleat_vmm_chunk_release(vmm, chunk));
+    pleat_vmm_destroy(vmm);
+}
+
+Test(scripted, a_chunk_without_host_memory_is_granted_again, .timeout = 10)
+{
+    pleat_vmm_t *vmm = scripted_create(64 * BYTES);
+    const pleat_devptr_t range = reserve_at(vmm, ADDRESS, 8 * BYTES);
+    const pleat_script_step_t step = map_step(range, BYTES);
+    pleat_chunk_t chunk = 0;
+    expect_ok(pleat_scripted_expect(vmm, &step, 1));
+    host_fault_after(1);
+    expect_error(pleat_vmm_chunk_create(vmm, BYTES, &chunk), PLEAT_ERR_OOM_HOST, "no host memory");
+    host_fault_after(0);
+    (void)map_one(vmm, range);
+    cr_expect(eq(sz, pleat_scripted_left(vmm), (size_t)0));
     pleat_vmm_destroy(vmm);
 }

@@ -58,6 +58,7 @@ static void check_and_destroy(pleat_vmm_t *vmm)
     cr_expect(eq(u64, usage.allocations, 0));
     cr_expect(eq(u64, usage.allocated_bytes, 0));
     cr_expect(eq(u64, usage.events, 0));
+    cr_expect(eq(u64, usage.ranges + usage.chunks + usage.chunk_bytes + usage.mappings, 0));
     pleat_vmm_destroy(vmm);
 }
 
@@ -225,8 +226,10 @@ Test(sim, calls_are_charged_by_the_cost_table, .timeout = 10)
 Test(sim, every_kind_of_call_has_its_cost, .timeout = 10)
 {
     pleat_cost_table_t costs = {.size = sizeof costs};
+    uint64_t sum_ns = 0;
     for (int i = 0; i < PLEAT_VMM_CALL_COUNT; i++) {
-        costs.call_ns[i] = UINT64_C(1) << (4 * i);
+        costs.call_ns[i] = UINT64_C(1) << (2 * i);
+        sum_ns += costs.call_ns[i];
     }
     pleat_sim_options_t options = PLEAT_SIM_OPTIONS_INIT;
     options.costs = &costs;
@@ -245,7 +248,16 @@ Test(sim, every_kind_of_call_has_its_cost, .timeout = 10)
     expect_ok(pleat_vmm_stream_wait_event(vmm, 1, event));
     expect_ok(pleat_vmm_stream_synchronize(vmm, 1));
     expect_ok(pleat_vmm_event_destroy(vmm, event));
-    cr_expect(eq(u64, pleat_vmm_clock_ns(vmm), UINT64_C(0x1111111111)));
+    pleat_devptr_t range = 0;
+    pleat_chunk_t chunk = 0;
+    expect_ok(pleat_vmm_address_reserve(vmm, 2 * PLEAT_MIB, &range));
+    expect_ok(pleat_vmm_chunk_create(vmm, 2 * PLEAT_MIB, &chunk));
+    expect_ok(pleat_vmm_map(vmm, range, 2 * PLEAT_MIB, chunk));
+    expect_ok(pleat_vmm_set_access(vmm, range, 2 * PLEAT_MIB));
+    expect_ok(pleat_vmm_unmap(vmm, range, 2 * PLEAT_MIB));
+    expect_ok(pleat_vmm_chunk_release(vmm, chunk));
+    expect_ok(pleat_vmm_address_free(vmm, range, 2 * PLEAT_MIB));
+    cr_expect(eq(u64, pleat_vmm_clock_ns(vmm), sum_ns));
     check_and_destroy(vmm);
 }
 
@@ -264,17 +276,47 @@ Test(sim, clock_stays_at_its_end, .timeout = 10)
     check_and_destroy(vmm);
 }
 
-/* One call of a kind, with good arguments; what it made is taken back. */
-static pleat_status_t call_kind(pleat_vmm_t *vmm, pleat_vmm_call_t call, pleat_devptr_t ptr,
-                                pleat_event_t event)
+/* What good arguments of every kind of call are made of. */
+typedef struct live {
+    pleat_devptr_t ptr; /* of mem_alloc */
+    pleat_event_t event;
+    pleat_devptr_t range; /* of two granules, the first mapped */
+    pleat_chunk_t chunk;  /* mapped there */
+} live_t;
+
+static pleat_status_t call_mapping(pleat_vmm_t *vmm, pleat_vmm_call_t call, const live_t *live)
 {
+    const uint64_t bytes = 2 * PLEAT_MIB;
+    uint64_t made = 0;
+    switch ((int)call) {
+    case PLEAT_VMM_CALL_ADDRESS_RESERVE:
+        return pleat_vmm_address_reserve(vmm, bytes, &made);
+    case PLEAT_VMM_CALL_ADDRESS_FREE:
+        return pleat_vmm_address_free(vmm, live->range, 2 * bytes);
+    case PLEAT_VMM_CALL_CHUNK_CREATE:
+        return pleat_vmm_chunk_create(vmm, bytes, &made);
+    case PLEAT_VMM_CALL_CHUNK_RELEASE:
+        return pleat_vmm_chunk_release(vmm, live->chunk);
+    case PLEAT_VMM_CALL_MAP:
+        return pleat_vmm_map(vmm, live->range + bytes, bytes, live->chunk);
+    case PLEAT_VMM_CALL_UNMAP:
+        return pleat_vmm_unmap(vmm, live->range, bytes);
+    default:
+        return pleat_vmm_set_access(vmm, live->range, bytes);
+    }
+}
+
+/* One call of a kind, with good arguments. */
+static pleat_status_t call_kind(pleat_vmm_t *vmm, pleat_vmm_call_t call, const live_t *live)
+{
+    const pleat_event_t event = live->event;
     uint64_t a = 0;
     uint64_t b = 0;
     switch (call) {
     case PLEAT_VMM_CALL_MEM_ALLOC:
         return pleat_vmm_mem_alloc(vmm, 512, &a);
     case PLEAT_VMM_CALL_MEM_FREE:
-        return pleat_vmm_mem_free(vmm, ptr);
+        return pleat_vmm_mem_free(vmm, live->ptr);
     case PLEAT_VMM_CALL_MEM_INFO:
         return pleat_vmm_mem_info(vmm, &a, &b);
     case PLEAT_VMM_CALL_EVENT_CREATE:
@@ -291,6 +333,14 @@ static pleat_status_t call_kind(pleat_vmm_t *vmm, pleat_vmm_call_t call, pleat_d
         return pleat_vmm_stream_wait_event(vmm, 2, event);
     case PLEAT_VMM_CALL_STREAM_SYNCHRONIZE:
         return pleat_vmm_stream_synchronize(vmm, 1);
+    case PLEAT_VMM_CALL_ADDRESS_RESERVE:
+    case PLEAT_VMM_CALL_ADDRESS_FREE:
+    case PLEAT_VMM_CALL_CHUNK_CREATE:
+    case PLEAT_VMM_CALL_CHUNK_RELEASE:
+    case PLEAT_VMM_CALL_MAP:
+    case PLEAT_VMM_CALL_UNMAP:
+    case PLEAT_VMM_CALL_SET_ACCESS:
+        return call_mapping(vmm, call, live);
     case PLEAT_VMM_CALL_COUNT:
         break;
     }
@@ -300,11 +350,14 @@ static pleat_status_t call_kind(pleat_vmm_t *vmm, pleat_vmm_call_t call, pleat_d
 Test(sim, a_seeded_fault_of_each_kind_changes_and_costs_nothing, .timeout = 10)
 {
     pleat_vmm_t *vmm = sim_create(0);
-    pleat_event_t event = 0;
-    const pleat_devptr_t ptr = take(vmm, PLEAT_MIB);
-    expect_ok(pleat_vmm_event_create(vmm, &event));
+    live_t live = {.ptr = take(vmm, PLEAT_MIB)};
+    const uint64_t granule = 2 * PLEAT_MIB;
+    expect_ok(pleat_vmm_event_create(vmm, &live.event));
     expect_ok(pleat_sim_set_busy(vmm, 1));
-    expect_ok(pleat_vmm_event_record(vmm, event, 1));
+    expect_ok(pleat_vmm_event_record(vmm, live.event, 1));
+    expect_ok(pleat_vmm_address_reserve(vmm, 2 * granule, &live.range));
+    expect_ok(pleat_vmm_chunk_create(vmm, granule, &live.chunk));
+    expect_ok(pleat_vmm_map(vmm, live.range, granule, live.chunk));
     pleat_sim_usage_t before = PLEAT_SIM_USAGE_INIT;
     pleat_vmm_counters_t counters_before = PLEAT_VMM_COUNTERS_INIT;
     expect_ok(pleat_sim_read_usage(vmm, &before));
@@ -314,7 +367,7 @@ Test(sim, a_seeded_fault_of_each_kind_changes_and_costs_nothing, .timeout = 10)
     for (unsigned i = 0; i < PLEAT_VMM_CALL_COUNT; i++) {
         const pleat_vmm_call_t call = (pleat_vmm_call_t)i;
         expect_ok(pleat_sim_fail_call(vmm, call, 1, PLEAT_ERR_DRIVER));
-        expect_error(call_kind(vmm, call, ptr, event), PLEAT_ERR_DRIVER, pleat_vmm_call_name(call));
+        expect_error(call_kind(vmm, call, &live), PLEAT_ERR_DRIVER, pleat_vmm_call_name(call));
         cr_expect(ne(ptr, strstr(pleat_last_error(), "seeded fault: driver error"), NULL));
     }
     pleat_sim_usage_t after = PLEAT_SIM_USAGE_INIT;
@@ -324,12 +377,17 @@ Test(sim, a_seeded_fault_of_each_kind_changes_and_costs_nothing, .timeout = 10)
     cr_expect(eq(int, memcmp(&before, &after, sizeof before), 0));
     cr_expect(eq(u64, pleat_vmm_clock_ns(vmm), clock_ns));
     cr_expect(eq(u64, counters.waits, counters_before.waits));
-    cr_expect(eq(int, pleat_vmm_event_query(vmm, event), PLEAT_ERR_NOT_READY));
+    cr_expect(eq(int, pleat_vmm_event_query(vmm, live.event), PLEAT_ERR_NOT_READY));
 
     /* Each fault struck once: the same calls go through now. */
-    expect_ok(pleat_vmm_mem_free(vmm, ptr));
-    expect_ok(pleat_vmm_event_query(vmm, event));
-    expect_ok(pleat_vmm_event_destroy(vmm, event));
+    expect_ok(pleat_vmm_mem_free(vmm, live.ptr));
+    expect_ok(pleat_vmm_event_query(vmm, live.event));
+    expect_ok(pleat_vmm_event_destroy(vmm, live.event));
+    expect_ok(pleat_vmm_map(vmm, live.range + granule, granule, live.chunk));
+    expect_ok(pleat_vmm_set_access(vmm, live.range, 2 * granule));
+    expect_ok(pleat_vmm_unmap(vmm, live.range, 2 * granule));
+    expect_ok(pleat_vmm_chunk_release(vmm, live.chunk));
+    expect_ok(pleat_vmm_address_free(vmm, live.range, 2 * granule));
     check_and_destroy(vmm);
 }
 

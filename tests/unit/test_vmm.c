@@ -17,6 +17,9 @@ typedef struct fake {
     uint64_t called;
     uint64_t destroyed;
     pleat_stream_t stream;
+    pleat_devptr_t ptr; /* of the last call on virtual memory */
+    uint64_t bytes;
+    pleat_chunk_t chunk;
     pleat_status_t status; /* what every operation returns */
 } fake_t;
 
@@ -93,6 +96,38 @@ static pleat_status_t fake_synchronize(void *self, pleat_stream_t stream)
     return fake_call(self);
 }
 
+static pleat_status_t fake_granularity(void *self, uint64_t *bytes_out)
+{
+    *bytes_out = 4096;
+    return ((fake_t *)self)->status;
+}
+
+static pleat_status_t fake_make(void *self, uint64_t bytes, uint64_t *made_out)
+{
+    *made_out = 4096 + bytes;
+    return fake_call(self);
+}
+
+static pleat_status_t fake_span(void *self, pleat_devptr_t ptr, uint64_t bytes)
+{
+    fake_t *fake = self;
+    fake->ptr = ptr;
+    fake->bytes = bytes;
+    return fake_call(self);
+}
+
+static pleat_status_t fake_map(void *self, pleat_devptr_t ptr, uint64_t bytes, pleat_chunk_t chunk)
+{
+    ((fake_t *)self)->chunk = chunk;
+    return fake_span(self, ptr, bytes);
+}
+
+static pleat_status_t fake_release(void *self, pleat_chunk_t chunk)
+{
+    ((fake_t *)self)->chunk = chunk;
+    return fake_call(self);
+}
+
 static pleat_vmm_ops_t fake_ops(void)
 {
     return (pleat_vmm_ops_t){
@@ -110,7 +145,30 @@ static pleat_vmm_ops_t fake_ops(void)
         .event_synchronize = fake_event,
         .stream_wait_event = fake_wait_event,
         .stream_synchronize = fake_synchronize,
+        .ext_granularity = fake_granularity,
+        .ext_address_reserve = fake_make,
+        .ext_address_free = fake_span,
+        .ext_chunk_create = fake_make,
+        .ext_chunk_release = fake_release,
+        .ext_map = fake_map,
+        .ext_unmap = fake_span,
+        .ext_set_access = fake_span,
     };
+}
+
+/* A table of a device without virtual memory. */
+static pleat_vmm_ops_t plain_ops(void)
+{
+    pleat_vmm_ops_t ops = fake_ops();
+    ops.ext_granularity = NULL;
+    ops.ext_address_reserve = NULL;
+    ops.ext_address_free = NULL;
+    ops.ext_chunk_create = NULL;
+    ops.ext_chunk_release = NULL;
+    ops.ext_map = NULL;
+    ops.ext_unmap = NULL;
+    ops.ext_set_access = NULL;
+    return ops;
 }
 
 static pleat_vmm_t *fake_device(fake_t *fake)
@@ -158,6 +216,86 @@ Test(vmm, create_names_each_missing_operation, .timeout = 10)
     CHECK_MISSING(event_synchronize);
     CHECK_MISSING(stream_wait_event);
     CHECK_MISSING(stream_synchronize);
+}
+
+Test(vmm, create_wants_virtual_memory_whole_or_not_at_all, .timeout = 10)
+{
+#define CHECK_GROUP(operation)                                                                \
+    do {                                                                                      \
+        pleat_vmm_ops_t ops = fake_ops();                                                     \
+        ops.operation = NULL;                                                                 \
+        expect_create_refused(&ops, #operation " is missing, others of its group are there"); \
+    } while (0)
+    CHECK_GROUP(ext_granularity);
+    CHECK_GROUP(ext_address_reserve);
+    CHECK_GROUP(ext_address_free);
+    CHECK_GROUP(ext_chunk_create);
+    CHECK_GROUP(ext_chunk_release);
+    CHECK_GROUP(ext_map);
+    CHECK_GROUP(ext_unmap);
+    CHECK_GROUP(ext_set_access);
+    pleat_vmm_ops_t ops = fake_ops();
+    ops.size = offsetof(pleat_vmm_ops_t, ext_set_access);
+    expect_create_refused(&ops, "ext_set_access is missing");
+}
+
+Test(vmm, a_device_without_virtual_memory_says_so, .timeout = 10)
+{
+    pleat_vmm_ops_t tables[2] = {plain_ops(), fake_ops()};
+    tables[1].size = offsetof(pleat_vmm_ops_t, ext_granularity); /* from before there was one */
+    for (int i = 0; i < 2; i++) {
+        fake_t fake = {.status = PLEAT_OK};
+        pleat_vmm_t *vmm = NULL;
+        uint64_t a = 7;
+        cr_assert(eq(int, pleat_vmm_create(&tables[i], &fake, &vmm), PLEAT_OK));
+        cr_expect(not(pleat_vmm_has_mapping(vmm)));
+        const pleat_status_t bad = PLEAT_ERR_UNSUPPORTED;
+        expect_refused(pleat_vmm_granularity(vmm, &a), bad, "device 'fake' has no virtual memory");
+        expect_refused(pleat_vmm_address_reserve(vmm, 1, &a), bad, "address_reserve: device");
+        expect_refused(pleat_vmm_address_free(vmm, 1, 1), bad, "address_free: device");
+        expect_refused(pleat_vmm_chunk_create(vmm, 1, &a), bad, "chunk_create: device");
+        expect_refused(pleat_vmm_chunk_release(vmm, 1), bad, "chunk_release: device");
+        expect_refused(pleat_vmm_map(vmm, 1, 1, 1), bad, "map: device");
+        expect_refused(pleat_vmm_unmap(vmm, 1, 1), bad, "unmap: device");
+        expect_refused(pleat_vmm_set_access(vmm, 1, 1), bad, "set_access: device");
+        cr_expect(eq(u64, a, 7));
+        cr_expect(eq(u64, fake.called, 0));
+        pleat_vmm_counters_t counters = PLEAT_VMM_COUNTERS_INIT;
+        pleat_vmm_read_counters(vmm, &counters);
+        cr_expect(eq(u64, counters.calls[PLEAT_VMM_CALL_MAP], 0));
+        pleat_vmm_destroy(vmm);
+    }
+}
+
+Test(vmm, arguments_of_virtual_memory_arrive, .timeout = 10)
+{
+    fake_t fake = {.status = PLEAT_OK};
+    pleat_vmm_t *vmm = fake_device(&fake);
+    uint64_t granularity = 0;
+    pleat_devptr_t ptr = 0;
+    pleat_chunk_t chunk = 0;
+    cr_expect(pleat_vmm_has_mapping(vmm));
+    cr_expect(not(pleat_vmm_has_mapping(NULL)));
+    cr_expect(eq(int, pleat_vmm_granularity(vmm, &granularity), PLEAT_OK));
+    cr_expect(eq(u64, granularity, 4096));
+    cr_expect(eq(u64, fake.called, 0), "granularity is no counted call");
+    cr_expect(eq(int, pleat_vmm_address_reserve(vmm, 1, &ptr), PLEAT_OK));
+    cr_expect(eq(u64, ptr, 4097));
+    cr_expect(eq(int, pleat_vmm_chunk_create(vmm, 2, &chunk), PLEAT_OK));
+    cr_expect(eq(u64, chunk, 4098));
+    cr_expect(eq(int, pleat_vmm_map(vmm, 11, 12, 13), PLEAT_OK));
+    cr_expect(eq(u64, fake.ptr, 11));
+    cr_expect(eq(u64, fake.bytes, 12));
+    cr_expect(eq(u64, fake.chunk, 13));
+    cr_expect(eq(int, pleat_vmm_set_access(vmm, 21, 22), PLEAT_OK));
+    cr_expect(eq(u64, fake.ptr + fake.bytes, 43));
+    cr_expect(eq(int, pleat_vmm_unmap(vmm, 31, 32), PLEAT_OK));
+    cr_expect(eq(u64, fake.ptr + fake.bytes, 63));
+    cr_expect(eq(int, pleat_vmm_address_free(vmm, 41, 42), PLEAT_OK));
+    cr_expect(eq(u64, fake.ptr + fake.bytes, 83));
+    cr_expect(eq(int, pleat_vmm_chunk_release(vmm, 51), PLEAT_OK));
+    cr_expect(eq(u64, fake.chunk, 51));
+    pleat_vmm_destroy(vmm);
 }
 
 Test(vmm, create_refuses_a_table_without_size_version_or_name, .timeout = 10)
@@ -253,6 +391,13 @@ static void call_all(pleat_vmm_t *vmm, pleat_status_t *statuses)
     statuses[PLEAT_VMM_CALL_EVENT_SYNCHRONIZE] = pleat_vmm_event_synchronize(vmm, 5);
     statuses[PLEAT_VMM_CALL_STREAM_WAIT_EVENT] = pleat_vmm_stream_wait_event(vmm, 3, 5);
     statuses[PLEAT_VMM_CALL_STREAM_SYNCHRONIZE] = pleat_vmm_stream_synchronize(vmm, 3);
+    statuses[PLEAT_VMM_CALL_ADDRESS_RESERVE] = pleat_vmm_address_reserve(vmm, 4096, &a);
+    statuses[PLEAT_VMM_CALL_ADDRESS_FREE] = pleat_vmm_address_free(vmm, 8192, 4096);
+    statuses[PLEAT_VMM_CALL_CHUNK_CREATE] = pleat_vmm_chunk_create(vmm, 4096, &a);
+    statuses[PLEAT_VMM_CALL_CHUNK_RELEASE] = pleat_vmm_chunk_release(vmm, 5);
+    statuses[PLEAT_VMM_CALL_MAP] = pleat_vmm_map(vmm, 8192, 4096, 5);
+    statuses[PLEAT_VMM_CALL_UNMAP] = pleat_vmm_unmap(vmm, 8192, 4096);
+    statuses[PLEAT_VMM_CALL_SET_ACCESS] = pleat_vmm_set_access(vmm, 8192, 4096);
 }
 
 Test(vmm, every_call_is_forwarded_counted_and_timed, .timeout = 10)
@@ -316,6 +461,9 @@ Test(vmm, outputs_are_untouched_on_failure, .timeout = 10)
     cr_expect(eq(int, pleat_vmm_mem_alloc(vmm, 1, &a), PLEAT_ERR_OOM_DEVICE));
     cr_expect(eq(int, pleat_vmm_event_create(vmm, &a), PLEAT_ERR_OOM_DEVICE));
     cr_expect(eq(int, pleat_vmm_mem_info(vmm, &a, &b), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(int, pleat_vmm_address_reserve(vmm, 1, &a), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(int, pleat_vmm_chunk_create(vmm, 1, &a), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(int, pleat_vmm_granularity(vmm, &a), PLEAT_ERR_OOM_DEVICE));
     cr_expect(eq(u64, a, 111));
     cr_expect(eq(u64, b, 222));
     fake.status = PLEAT_OK;
@@ -336,6 +484,9 @@ Test(vmm, a_missing_device_is_refused_by_every_call, .timeout = 10)
     }
     expect_refused(pleat_vmm_stream_synchronize(NULL, 0), PLEAT_ERR_INVALID,
                    "stream_synchronize: the device is NULL");
+    expect_refused(pleat_vmm_map(NULL, 0, 0, 0), PLEAT_ERR_INVALID, "map: the device is NULL");
+    uint64_t bytes = 0;
+    expect_refused(pleat_vmm_granularity(NULL, &bytes), PLEAT_ERR_INVALID, "the device is NULL");
 }
 
 Test(vmm, bad_arguments_do_not_reach_the_device, .timeout = 10)
@@ -355,6 +506,9 @@ Test(vmm, bad_arguments_do_not_reach_the_device, .timeout = 10)
     expect_refused(pleat_vmm_event_query(vmm, 0), bad, "event_query: the event is 0");
     expect_refused(pleat_vmm_event_synchronize(vmm, 0), bad, "event_synchronize: the event is 0");
     expect_refused(pleat_vmm_stream_wait_event(vmm, 1, 0), bad, "stream_wait_event: the event");
+    expect_refused(pleat_vmm_address_reserve(vmm, 1, NULL), bad, "address_reserve: the output");
+    expect_refused(pleat_vmm_chunk_create(vmm, 1, NULL), bad, "chunk_create: the output is NULL");
+    expect_refused(pleat_vmm_granularity(vmm, NULL), bad, "granularity: the output is NULL");
     cr_expect(eq(u64, fake.called, 0));
 
     pleat_vmm_counters_t counters = PLEAT_VMM_COUNTERS_INIT;

@@ -72,6 +72,13 @@ PLEAT_API const char *pleat_status_text(pleat_status_t status);
 PLEAT_API const char *pleat_last_error(void);
 
 /**
+ * The code by which the device's own driver named the last failure of this thread (CUresult on a
+ * GPU); 0 before the first. A simulated device has none.
+ * @par Threads any; the code belongs to the calling thread.   @par Cost constant.
+ */
+PLEAT_API int pleat_last_native_error(void);
+
+/**
  * Version of the library that is linked, as "major.minor.patch".
  * @par Threads any.   @par Cost constant; the string is static.
  */

@@ -1,8 +1,14 @@
 /*
- * sim: a simulated device, the embedded default. Memory has a capacity and addresses but no
- * contents; streams hold ordered work; events are pending until that work is complete; every call
- * is charged from a cost table to a logical clock. Faults are seeded: the n-th call of a kind
- * fails. Nothing here reads a real clock, a random source or the environment.
+ * sim: a simulated device, the embedded default. Memory has a capacity and addresses; streams hold
+ * ordered work; events are pending until that work is complete; every call is charged from a cost
+ * table to a logical clock. Faults are seeded: the n-th call of a kind fails. Nothing here reads a
+ * real clock, a random source or the environment.
+ *
+ * Unbacked, memory has no contents and costs nothing. Backed, it is host memory at the very
+ * addresses that the device hands out: plain allocations and accessible mappings can be read and
+ * written, two mappings of a chunk show the same bytes, and touching anything else faults (below
+ * the host's page size it cannot be told what a neighbour on the page is). What was freed reads as
+ * zero when it is handed out again.
  *
  * Work on a stream comes in two forms. pleat_sim_launch queues work of a known duration: it starts
  * when the stream's earlier work ends (or now) and is complete when the logical clock has passed
