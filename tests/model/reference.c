@@ -38,11 +38,12 @@ static reference_block_t *add_block(reference_t *reference, const reference_bloc
 
 static void remove_block(reference_t *reference, reference_block_t *block)
 {
-    for (size_t i = 0; i < reference->block_count; i++) {
-        if (reference->blocks[i] == block) {
-            reference->blocks[i] = reference->blocks[--reference->block_count];
-            break;
-        }
+    size_t i = 0;
+    while (reference->blocks[i] != block) {
+        i++;
+    }
+    for (reference->block_count--; i < reference->block_count; i++) {
+        reference->blocks[i] = reference->blocks[i + 1];
     }
     free(block);
 }

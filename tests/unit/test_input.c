@@ -8,10 +8,10 @@
 #include <criterion/new/assert.h>
 #include <unistd.h>
 
-static const pleat_packing_t PACKINGS[] = {PLEAT_PACKING_NONE, PLEAT_PACKING_GZIP, PLEAT_PACKING_XZ,
+static const pleat_packing_t packings[] = {PLEAT_PACKING_NONE, PLEAT_PACKING_GZIP, PLEAT_PACKING_XZ,
                                            PLEAT_PACKING_ZSTD};
 
-enum { PACKING_COUNT = sizeof(PACKINGS) / sizeof(PACKINGS[0]), TEXT_LINES = 20000 };
+enum { PACKING_COUNT = sizeof(packings) / sizeof(packings[0]), TEXT_LINES = 20000 };
 
 /* A text longer than every buffer on the way, whose lines differ. */
 static char *long_text(size_t *count_out)
@@ -40,7 +40,7 @@ Test(input, every_packing_gives_the_same_bytes)
     char *text = long_text(&count);
     char *back = malloc(count + 1);
     for (size_t i = 0; i < PACKING_COUNT; i++) {
-        input_bytes_t bytes = input_fixture_pack(text, count, PACKINGS[i]);
+        input_bytes_t bytes = input_fixture_pack(text, count, packings[i]);
         char path[] = "/tmp/pleat_test_XXXXXX";
         write_file(path, bytes.data, bytes.count);
         pleat_input_t *input = NULL;
@@ -132,8 +132,8 @@ Test(input, a_zero_byte_is_no_text)
 Test(input, streams_behind_each_other_count_as_one)
 {
     for (size_t i = 1; i < PACKING_COUNT; i++) {
-        input_bytes_t first = input_fixture_pack("one ", 4, PACKINGS[i]);
-        input_bytes_t second = input_fixture_pack("two", 3, PACKINGS[i]);
+        input_bytes_t first = input_fixture_pack("one ", 4, packings[i]);
+        input_bytes_t second = input_fixture_pack("two", 3, packings[i]);
         char *both = malloc(first.count + second.count);
         memcpy(both, first.data, first.count);
         memcpy(both + first.count, second.data, second.count);
@@ -227,12 +227,12 @@ Test(input, truncated_data_is_reported_with_its_place)
     size_t got = 0;
     char *text = long_text(&count);
     for (size_t i = 1; i < PACKING_COUNT; i++) {
-        input_bytes_t bytes = input_fixture_pack(text, count, PACKINGS[i]);
+        input_bytes_t bytes = input_fixture_pack(text, count, packings[i]);
         for (size_t cut = 6; cut < bytes.count; cut += 1 + bytes.count / 13) {
             cr_assert(eq(int, read_all(bytes.data, cut, &got), PLEAT_ERR_FORMAT));
             char place[64];
             (void)snprintf(place, sizeof(place), "%s data wrong at byte %zu of the file: truncated",
-                           pleat_packing_name(PACKINGS[i]), cut);
+                           pleat_packing_name(packings[i]), cut);
             INPUT_FIXTURE_EXPECT_ERROR(place);
         }
         cr_expect(eq(int, read_all(bytes.data, bytes.count - 1, &got), PLEAT_ERR_FORMAT));
@@ -247,7 +247,7 @@ Test(input, damaged_data_is_reported)
     size_t got = 0;
     char *text = long_text(&count);
     for (size_t i = 1; i < PACKING_COUNT; i++) {
-        input_bytes_t bytes = input_fixture_pack(text, count, PACKINGS[i]);
+        input_bytes_t bytes = input_fixture_pack(text, count, packings[i]);
         unsigned noticed = 0;
         unsigned tried = 0;
         for (size_t at = 10; at < bytes.count; at += 1 + bytes.count / 13) {
@@ -258,7 +258,7 @@ Test(input, damaged_data_is_reported)
         }
         cr_expect(eq(uint, noticed, tried));
         /* The checksum at the end of the data. */
-        bytes.data[bytes.count - (PACKINGS[i] == PLEAT_PACKING_GZIP ? 8 : 4)] ^= 1;
+        bytes.data[bytes.count - (packings[i] == PLEAT_PACKING_GZIP ? 8 : 4)] ^= 1;
         cr_expect(eq(int, read_all(bytes.data, bytes.count, &got), PLEAT_ERR_FORMAT));
         free(bytes.data);
     }
@@ -269,11 +269,12 @@ Test(input, bytes_behind_packed_data_are_refused)
 {
     size_t got = 0;
     for (size_t i = 1; i < PACKING_COUNT; i++) {
-        input_bytes_t bytes = input_fixture_pack("text", 4, PACKINGS[i]);
-        char *longer = calloc(1, bytes.count + 7);
+        input_bytes_t bytes = input_fixture_pack("text", 4, packings[i]);
+        static const char garbage[] = {'g', 'a', 'r', 'b', 'a', 'g', 'e'};
+        char *longer = calloc(1, bytes.count + sizeof(garbage));
         memcpy(longer, bytes.data, bytes.count);
-        memcpy(longer + bytes.count, "garbage", 7);
-        cr_expect(eq(int, read_all(longer, bytes.count + 7, &got), PLEAT_ERR_FORMAT));
+        memcpy(longer + bytes.count, garbage, sizeof(garbage));
+        cr_expect(eq(int, read_all(longer, bytes.count + sizeof(garbage), &got), PLEAT_ERR_FORMAT));
         free(longer);
         free(bytes.data);
     }
@@ -327,12 +328,12 @@ Test(input, lack_of_host_memory_is_reported)
 {
     size_t got = 0;
     for (size_t i = 0; i < PACKING_COUNT; i++) {
-        input_bytes_t bytes = input_fixture_pack("# text\n", 7, PACKINGS[i]);
+        input_bytes_t bytes = input_fixture_pack("# text\n", 7, packings[i]);
         for (uint64_t nth = 1; nth < 4; nth++) {
             host_fault_after(nth);
             const pleat_status_t status = read_all(bytes.data, bytes.count, &got);
             host_fault_after(0);
-            const bool has_decoder = PACKINGS[i] != PLEAT_PACKING_NONE;
+            const bool has_decoder = packings[i] != PLEAT_PACKING_NONE;
             cr_expect(eq(int, status, nth < (has_decoder ? 4 : 3) ? PLEAT_ERR_OOM_HOST : PLEAT_OK));
         }
         free(bytes.data);
