@@ -95,7 +95,7 @@ static pleat_status_t run_fit_order(pleat_session_run_t *run, const pleat_sessio
         }
     }
     const pleat_status_t status = pleat_queue_order_fit(run->order, run->allocator, addresses,
-                                                        count, call->kind == PLEAT_SESSION_EMPTY);
+                                                        count, call->kind != PLEAT_SESSION_EMPTY);
     free(addresses);
     return status;
 }

@@ -4,6 +4,8 @@
  */
 #include "session_check.h"
 
+#include "input_fixture.h"
+
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
@@ -26,6 +28,14 @@ static checked_t load(const char *name)
     char path[512];
     (void)snprintf(path, sizeof(path), "%s/%s", PLEAT_TEST_DATA, name);
     cr_assert(eq(int, pleat_session_load(path, &checked.session), PLEAT_OK), "%s: %s", path,
+              pleat_last_error());
+    return checked;
+}
+
+static checked_t load_text(const char *text)
+{
+    checked_t checked = {0};
+    cr_assert(eq(int, input_fixture_session(text, strlen(text), &checked.session), PLEAT_OK), "%s",
               pleat_last_error());
     return checked;
 }
@@ -113,6 +123,62 @@ Test(session_check, every_classic_case_holds, .timeout = 60)
         (void)snprintf(name, sizeof(name), "cases/%s.case", names[i]);
         expect_equal(name);
     }
+}
+
+#define TWO_BUSY_STREAMS                            \
+    "pleat-oracle 1\n"                              \
+    "total_memory 1500MiB\n"                        \
+    "limit 60MiB\n"                                 \
+    "keys num_alloc_retries num_sync_all_streams\n" \
+    "base 0 0\n"                                    \
+    "alloc 0 20971520 0 0x7f0000000000\n"           \
+    " segment_alloc 0x7f0000000000 20971520 0\n"    \
+    " stats\n"                                      \
+    "alloc 1 20971520 0 0x7f0010000000\n"           \
+    " segment_alloc 0x7f0010000000 20971520 0\n"    \
+    " stats\n"                                      \
+    "record 0 1\n stats\nrecord 1 3\n stats\n"      \
+    "busy 1\n stats\nbusy 3\n stats\n"              \
+    "free 0\n stats\nfree 1\n stats\n"              \
+    "alloc 2 31457280 0 0x7f0010000000\n"
+
+Test(session_check, an_allocation_waits_for_busy_streams_in_any_order, .timeout = 10)
+{
+    static const char *const sequences[] = {
+        TWO_BUSY_STREAMS " free_completed 0x7f0010000000 20971520 0\n"
+                         " free_completed 0x7f0000000000 20971520 0\n"
+                         " segment_free 0x7f0000000000 20971520 0\n"
+                         " segment_free 0x7f0010000000 20971520 0\n"
+                         " segment_alloc 0x7f0010000000 31457280 0\n"
+                         " stats 0=1 1=1\nend\n",
+        TWO_BUSY_STREAMS " free_completed 0x7f0000000000 20971520 0\n"
+                         " free_completed 0x7f0010000000 20971520 0\n"
+                         " segment_free 0x7f0000000000 20971520 0\n"
+                         " segment_free 0x7f0010000000 20971520 0\n"
+                         " segment_alloc 0x7f0010000000 31457280 0\n"
+                         " stats 0=1 1=1\nend\n"};
+    for (size_t i = 0; i < 2; i++) {
+        checked_t checked = load_text(sequences[i]);
+        run(&checked);
+        cr_expect(eq(sz, checked.check.difference_count, 0), "%s: expected %s, got %s",
+                  checked.differences[0].what, checked.differences[0].expected,
+                  checked.differences[0].got);
+        pleat_session_destroy(checked.session);
+    }
+}
+
+Test(session_check, a_completion_that_no_order_gives_is_noticed, .timeout = 10)
+{
+    checked_t checked = load_text(TWO_BUSY_STREAMS " free_completed 0x7f0010000000 20971520 0\n"
+                                                   " segment_free 0x7f0000000000 20971520 0\n"
+                                                   " segment_free 0x7f0010000000 20971520 0\n"
+                                                   " segment_alloc 0x7f0010000000 31457280 0\n"
+                                                   " stats 0=1 1=1\nend\n");
+    const uint64_t line = checked.session->calls[checked.session->call_count - 1].line;
+    run(&checked);
+    cr_expect(gt(sz, checked.check.difference_count, 0));
+    cr_expect(eq(u64, checked.differences[0].line, line));
+    pleat_session_destroy(checked.session);
 }
 
 /* First call of a kind at or behind @p from. */
