@@ -5,6 +5,8 @@
 #include "conf_text.h"
 #include "report.h"
 
+#include "near_name.h"
+
 #include "vmm/cost.h"
 
 #include <errno.h>
@@ -32,7 +34,7 @@ static int pleat_cli_replay_mode_unknown(const pleat_cli_args_t *args, const cha
                                         args->option_name, word);
         }
     }
-    const char *nearest = pleat_cli_nearest(word, pleat_cli_modes, PLEAT_CLI_MODE_COUNT);
+    const char *nearest = pleat_near_name_find(word, pleat_cli_modes, PLEAT_CLI_MODE_COUNT);
     return pleat_cli_args_error(args->command, "--%s: '%s' is no mode%s%s%s; wanted is classic",
                                 args->option_name, word, nearest ? " (did you mean '" : "",
                                 nearest ? nearest : "", nearest ? "'?)" : "");
