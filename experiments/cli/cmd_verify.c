@@ -66,12 +66,8 @@ static bool pleat_cli_verify_take_session(pleat_cli_verify_result_t *result,
         pleat_session_difference_t *difference = &check->differences[i];
         char where[64];
 
-        if (difference->line > 0) {
-            (void)snprintf(where, sizeof(where), "line %llu, %s",
-                           (unsigned long long)difference->line, difference->call);
-        } else {
-            (void)snprintf(where, sizeof(where), "end state");
-        }
+        (void)snprintf(where, sizeof(where), "line %llu, %s", (unsigned long long)difference->line,
+                       strcmp(difference->call, "end") == 0 ? "end state" : difference->call);
         if (!pleat_cli_verify_result_add(result, &(pleat_cli_difference_t){where, difference->what,
                                                                            difference->expected,
                                                                            difference->got})) {

@@ -15,8 +15,8 @@
 
 /* One difference, in words. */
 typedef struct pleat_session_difference {
-    uint64_t line;    /* of the call in the file; 0: the end state */
-    const char *call; /* its first word */
+    uint64_t line;    /* of the call in the file, or of the segment, block or `end` that differs */
+    const char *call; /* first word of the call; "end" for the end state */
     char what[PLEAT_DIFFERENCE_BYTES];
     char expected[PLEAT_DIFFERENCE_BYTES];
     char got[PLEAT_DIFFERENCE_BYTES];

@@ -273,18 +273,22 @@ Test(session_check, a_changed_end_state_is_noticed, .timeout = 20)
 {
     checked_t checked = load("sessions/default.oracle.xz");
     pleat_session_t *session = checked.session;
-    session->blocks[session->segments[session->end_segments.first].info.first_block]
-        .requested_bytes += 1;
-    expect_difference(&checked, 0, "block");
+    pleat_session_block_t *block =
+        &session->blocks[session->segments[session->end_segments.first + 1].info.first_block];
+    block->info.requested_bytes += 1;
+    cr_expect(gt(u64, block->line, session->end_line));
+    expect_difference(&checked, block->line, "block");
 
     checked = load("sessions/default.oracle.xz");
     session = checked.session;
-    session->segments[session->end_segments.first].info.is_small ^= true;
-    expect_difference(&checked, 0, "segment");
+    pleat_session_segment_t *segment = &session->segments[session->end_segments.first + 1];
+    segment->info.is_small ^= true;
+    cr_expect(gt(u64, segment->line, session->end_line));
+    expect_difference(&checked, segment->line, "segment");
 
     checked = load("sessions/default.oracle.xz");
     checked.session->end_segments.count--;
-    expect_difference(&checked, 0, "number of segments");
+    expect_difference(&checked, checked.session->end_line, "number of segments");
 }
 
 Test(session_check, a_wrong_expectation_is_noticed, .timeout = 20)
@@ -304,6 +308,58 @@ Test(session_check, a_wrong_expectation_is_noticed, .timeout = 20)
     call = find_call(checked.session, PLEAT_SESSION_OOM, 0);
     checked.session->expect_errors[call->expect_errors.first].text = "no such text";
     expect_difference(&checked, call->line, "error message");
+}
+
+/* A session whose settings in the header are wrong is an error of the input. */
+static void expect_wrong_settings(const char *text, const char *error)
+{
+    checked_t checked = load_text(text);
+    checked.check.difference_capacity = SHOWN;
+    checked.check.differences = checked.differences;
+    cr_expect(
+        eq(int, pleat_session_check_run(checked.session, 0, &checked.check), PLEAT_ERR_INVALID));
+    INPUT_FIXTURE_EXPECT_ERROR(error);
+    pleat_session_destroy(checked.session);
+}
+
+Test(session_check, wrong_settings_of_a_header_are_reported_with_their_place, .timeout = 10)
+{
+    expect_wrong_settings("# about\nsettings  max_split_mb:30\nsync\n",
+                          "test:2:11: Unrecognized key 'max_split_mb'");
+    expect_wrong_settings("settings max_split_size_mb:1\nsync\n", "test:1:10: ");
+    expect_wrong_settings("settings large_segment_size_mb:17592186044416\nsync\n", "test:1:10: ");
+}
+
+Test(session_check, wrong_settings_at_run_time_are_reported_with_their_place, .timeout = 10)
+{
+    static const char *const texts[] = {"sync\nset max_split_size_mb:1\n",
+                                        "sync\nset large_segment_size_mb:17592186044416\n"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        checked_t checked = load_text(texts[i]);
+        run(&checked);
+        cr_assert(eq(sz, checked.check.difference_count, 1), "%s", texts[i]);
+        cr_expect(eq(u64, checked.differences[0].line, 2));
+        cr_expect(strstr(checked.differences[0].got, "test:2:5: ") == checked.differences[0].got,
+                  "%s", checked.differences[0].got);
+        pleat_session_destroy(checked.session);
+    }
+}
+
+Test(session_check, empty_settings_and_a_fraction_act, .timeout = 10)
+{
+    static const char *const texts[] = {
+        "alloc a 1MiB 0 *\nset max_split_size_mb:40\nset -\nalloc b 50MiB 0 *\n"
+        " expect oversize_segments.current=0\n",
+        "alloc a 1MiB 0 *\nset max_split_size_mb:40\nset\nalloc b 50MiB 0 *\n"
+        " expect oversize_segments.current=0\n",
+        "fraction 0.5\ntotal_memory 4MiB\nalloc a 1MiB 0 *\noom 1 1\n"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        checked_t checked = load_text(texts[i]);
+        run(&checked);
+        cr_expect(eq(sz, checked.check.difference_count, 0), "%s: %s", texts[i],
+                  checked.differences[0].what);
+        pleat_session_destroy(checked.session);
+    }
 }
 
 Test(session_check, final_statistics_are_those_of_the_recording, .timeout = 20)
