@@ -99,6 +99,11 @@ static int pleat_cli_replay_costs(pleat_cli_replay_options_t *options, const cha
         return pleat_cli_error("--costs: %s is longer than %zu bytes and so no cost table", path,
                                PLEAT_COST_TEXT_MAX);
     }
+    const char *zero = memchr(text, '\0', length);
+    if (zero) {
+        return pleat_cli_error("--costs: %s: a zero byte at offset %td, so this is no text", path,
+                               zero - text);
+    }
     if (pleat_cost_table_read(text, length, &options->costs) != PLEAT_OK) {
         return pleat_cli_error("--costs: %s: %s", path, pleat_last_error());
     }

@@ -125,7 +125,7 @@ Test(input, a_zero_byte_is_no_text)
     bool has_line = false;
     cr_assert(pleat_input_read_line(input, &line, &has_line) == PLEAT_OK);
     cr_expect(eq(int, pleat_input_read_line(input, &line, &has_line), PLEAT_ERR_FORMAT));
-    INPUT_FIXTURE_EXPECT_ERROR("test: line 2 has a zero byte");
+    INPUT_FIXTURE_EXPECT_ERROR("test: line 2, column 3: a zero byte");
     pleat_input_close(input);
 }
 
@@ -183,6 +183,38 @@ Test(input, kinds_are_recognised_by_content)
     }
     cr_expect(
         eq(str, (char *)pleat_input_kind_text(PLEAT_INPUT_KIND_COUNT), "an unknown kind of file"));
+}
+
+Test(input, a_damaged_first_line_is_of_the_kind_of_the_others)
+{
+    static const struct {
+        const char *text;
+        pleat_input_kind_t kind;
+    } rows[] = {
+        /* A word of both formats: whatever is behind it decides. */
+        {"alloc 7f00 512\n", PLEAT_INPUT_TRACE_TEXT},
+        {"alloc 7f00 512 0 0 9\n", PLEAT_INPUT_TRACE_TEXT},
+        {"alloc\nfree_requested 7f00 512 0 1\n", PLEAT_INPUT_TRACE_TEXT},
+        {"oom 512\n", PLEAT_INPUT_TRACE_TEXT},
+        {"snapshot 0\n", PLEAT_INPUT_TRACE_TEXT},
+        {"alloc a 512\nfree a\n", PLEAT_INPUT_CASE},
+        {"alloc a 512\n\n# c\nalloc b 512 0 *\n", PLEAT_INPUT_CASE},
+        {"alloc a 1MiB 0\n", PLEAT_INPUT_CASE},
+        {"alloc a {1} 0\n", PLEAT_INPUT_CASE},
+        {"alloc a 512 *\nfree_requested 7f00 512 0 1\n", PLEAT_INPUT_CASE},
+        {"snapshot\n", PLEAT_INPUT_CASE},
+        /* A word of neither: only a whole event or allocation is proof. */
+        {"allocc 7f00 512\nalloc 7f00 512 0 0\n", PLEAT_INPUT_TRACE_TEXT},
+        {"moed classic\nalloc a 512 0 *\n", PLEAT_INPUT_CASE},
+        {"moed classic\nalloc a 1MiB 0 0x7f00\n", PLEAT_INPUT_CASE},
+        {"Dear reader\nfree the block\nset it aside\nalloc it\n", PLEAT_INPUT_UNKNOWN},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        pleat_input_t *input = input_fixture_open(rows[i].text, strlen(rows[i].text));
+        cr_expect(pleat_input_kind(input) == rows[i].kind, "'%s' is %s", rows[i].text,
+                  pleat_input_kind_text(pleat_input_kind(input)));
+        pleat_input_close(input);
+    }
 }
 
 Test(input, refusals_say_what_it_is_and_what_is_wanted)
