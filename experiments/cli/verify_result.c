@@ -6,6 +6,7 @@
 #include "report.h"
 #include "table.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,14 @@ bool pleat_cli_verify_result_add(pleat_cli_verify_result_t *result,
     return true;
 }
 
+void pleat_cli_verify_result_add_mode(pleat_cli_verify_result_t *result, const char *name,
+                                      const char *obstacle)
+{
+    if (result->mode_count < PLEAT_CLI_VERIFY_MODES_MAX) {
+        result->modes[result->mode_count++] = (pleat_cli_verify_mode_t){name, obstacle};
+    }
+}
+
 static const char *pleat_cli_verdict_text(pleat_cli_verdict_t verdict)
 {
     static const char *const texts[] = {"equal", "different", "skipped", "unreadable"};
@@ -74,6 +83,19 @@ static json_t *pleat_cli_verify_json_points(const pleat_cli_verify_result_t *res
     return list;
 }
 
+/* Modes that were checked, or those that were not. */
+static json_t *pleat_cli_verify_json_modes(const pleat_cli_verify_result_t *result, bool is_checked)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < result->mode_count; i++) {
+        if ((result->modes[i].obstacle == NULL) == is_checked) {
+            (void)json_array_append_new(list, json_string(result->modes[i].name));
+        }
+    }
+    return list;
+}
+
 int pleat_cli_verify_print_json(const pleat_cli_verify_result_t *result)
 {
     json_t *details = json_array();
@@ -91,16 +113,54 @@ int pleat_cli_verify_print_json(const pleat_cli_verify_result_t *result)
         (void)json_array_append_new(unreached, json_string(result->unreached[i]));
     }
     json_t *object = json_pack(
-        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "file", result->path,
-        "kind", result->kind, "result", pleat_cli_verdict_text(result->verdict), "calls",
-        (json_int_t)result->calls, "addresses", (json_int_t)result->addresses, "events",
-        (json_int_t)result->events, "statistics", (json_int_t)result->statistics, "states",
-        (json_int_t)result->states, "differences", (json_int_t)result->difference_count, "details",
-        details, "undecided", pleat_cli_verify_json_points(result), "not_reached", unreached);
+        "{s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "file",
+        result->path, "kind", result->kind, "result", pleat_cli_verdict_text(result->verdict),
+        "modes_checked", pleat_cli_verify_json_modes(result, true), "modes_skipped",
+        pleat_cli_verify_json_modes(result, false), "calls", (json_int_t)result->calls, "addresses",
+        (json_int_t)result->addresses, "events", (json_int_t)result->events, "statistics",
+        (json_int_t)result->statistics, "states", (json_int_t)result->states, "differences",
+        (json_int_t)result->difference_count, "details", details, "undecided",
+        pleat_cli_verify_json_points(result), "not_reached", unreached);
     if (object && result->reason) {
         (void)json_object_set_new(object, "reason", json_string(result->reason));
     }
     return pleat_cli_json_print(object);
+}
+
+static void pleat_cli_verify_table_modes(pleat_cli_table_t *table,
+                                         const pleat_cli_verify_result_t *result)
+{
+    char text[128] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < result->mode_count && used < sizeof(text); i++) {
+        if (result->modes[i].obstacle == NULL) {
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", used > 0 ? " " : "",
+                                     result->modes[i].name);
+        }
+    }
+    pleat_cli_table_text(table, used > 0 ? text : "-");
+}
+
+/* The verdict, and what it leaves out. */
+static void pleat_cli_verify_table_result(pleat_cli_table_t *table,
+                                          const pleat_cli_verify_result_t *result)
+{
+    char text[512];
+    size_t used =
+        (size_t)snprintf(text, sizeof(text), "%s", pleat_cli_verdict_text(result->verdict));
+
+    if (result->verdict == PLEAT_CLI_SKIPPED && result->reason) {
+        pleat_cli_table_cell(table, "%s: %s", text, result->reason);
+        return;
+    }
+    for (size_t i = 0; i < result->mode_count && used < sizeof(text); i++) {
+        if (result->modes[i].obstacle != NULL) {
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "; skipped %s: %s",
+                                     result->modes[i].name, result->modes[i].obstacle);
+        }
+    }
+    pleat_cli_table_text(table, text);
 }
 
 static int pleat_cli_verify_table(const pleat_cli_verify_result_t *results, size_t count)
@@ -111,6 +171,7 @@ static int pleat_cli_verify_table(const pleat_cli_verify_result_t *results, size
 
     pleat_cli_table_column(table, "file", PLEAT_CLI_LEFT);
     pleat_cli_table_column(table, "kind", PLEAT_CLI_LEFT);
+    pleat_cli_table_column(table, "checked in", PLEAT_CLI_LEFT);
     for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++) {
         pleat_cli_table_column(table, headings[i], PLEAT_CLI_RIGHT);
     }
@@ -124,6 +185,7 @@ static int pleat_cli_verify_table(const pleat_cli_verify_result_t *results, size
         pleat_cli_table_row(table);
         pleat_cli_table_text(table, result->path);
         pleat_cli_table_text(table, result->kind);
+        pleat_cli_verify_table_modes(table, result);
         for (size_t j = 0; j < sizeof(numbers) / sizeof(numbers[0]); j++) {
             if (result->verdict == PLEAT_CLI_SKIPPED || result->verdict == PLEAT_CLI_UNREADABLE) {
                 pleat_cli_table_text(table, "-");
@@ -131,11 +193,7 @@ static int pleat_cli_verify_table(const pleat_cli_verify_result_t *results, size
                 pleat_cli_table_cell(table, "%llu", (unsigned long long)numbers[j]);
             }
         }
-        if (result->verdict == PLEAT_CLI_SKIPPED && result->reason) {
-            pleat_cli_table_cell(table, "skipped: %s", result->reason);
-        } else {
-            pleat_cli_table_text(table, pleat_cli_verdict_text(result->verdict));
-        }
+        pleat_cli_verify_table_result(table, result);
     }
     return pleat_cli_table_print(table);
 }

@@ -29,6 +29,26 @@ const char *pleat_session_call_word(pleat_session_call_kind_t kind)
     return "unknown";
 }
 
+const char *pleat_session_mode_word(unsigned mode)
+{
+#define PLEAT_SESSION_MODE_WORD(name, number, word)    \
+    if (mode == (unsigned)PLEAT_SESSION_MODE_##name) { \
+        return word;                                   \
+    }
+    PLEAT_SESSION_MODE_LIST(PLEAT_SESSION_MODE_WORD)
+#undef PLEAT_SESSION_MODE_WORD
+    return "unknown";
+}
+
+unsigned pleat_session_modes(const pleat_session_t *session)
+{
+    if (session->modes != 0) {
+        return session->modes;
+    }
+    const bool is_expandable = strstr(session->settings, "expandable_segments:True") != NULL;
+    return is_expandable ? PLEAT_SESSION_MODE_TORCH_EXPANDABLE : PLEAT_SESSION_MODE_CLASSIC;
+}
+
 void pleat_session_destroy(pleat_session_t *session)
 {
     if (session == NULL) {

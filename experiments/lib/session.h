@@ -46,10 +46,18 @@ typedef enum pleat_session_call_kind {
         PLEAT_SESSION_CALL_COUNT
 } pleat_session_call_kind_t;
 
-/* Modes that a case is for. */
-#define PLEAT_SESSION_MODE_CLASSIC 1u
-#define PLEAT_SESSION_MODE_TORCH_EXPANDABLE 2u
-#define PLEAT_SESSION_MODE_PLEATED 4u
+/* X(name, number, word): modes that a case may be for, each a bit of a set. */
+#define PLEAT_SESSION_MODE_LIST(X)             \
+    X(CLASSIC, 0, "classic")                   \
+    X(TORCH_EXPANDABLE, 1, "torch_expandable") \
+    X(PLEATED, 2, "pleated")
+
+typedef enum pleat_session_mode {
+#define PLEAT_SESSION_MODE_ENUM(name, number, word) PLEAT_SESSION_MODE_##name = 1 << (number),
+    PLEAT_SESSION_MODE_LIST(PLEAT_SESSION_MODE_ENUM)
+#undef PLEAT_SESSION_MODE_ENUM
+        PLEAT_SESSION_MODE_END = 1 << 3 /* behind the last */
+} pleat_session_mode_t;
 
 #define PLEAT_SESSION_NO_ID UINT32_MAX
 
@@ -140,7 +148,7 @@ typedef struct pleat_session {
     char *name;       /* base name of the file without suffixes */
     const char *file; /* path as in messages */
     bool is_recording;
-    unsigned modes;       /* PLEAT_SESSION_MODE_*; 0: the mode follows the settings */
+    unsigned modes;       /* named ones; 0: the mode follows the settings */
     const char *recorded; /* free text of the recording, or "" */
     const char *settings; /* the ALLOC_CONF string; "" for none */
     pleat_session_place_t settings_place;
@@ -196,6 +204,13 @@ PLEAT_NODISCARD pleat_status_t pleat_session_load_input(pleat_input_t *input,
 
 /** Free a session; NULL is ignored. */
 void pleat_session_destroy(pleat_session_t *session);
+
+/** Modes that a session is for, a set of PLEAT_SESSION_MODE_*: those that it names, or the one that
+ * its settings choose. @par Threads any.   @par Cost O(length of the settings). */
+unsigned pleat_session_modes(const pleat_session_t *session);
+
+/** Word of one mode, "unknown" for anything else. @par Cost constant; static string. */
+const char *pleat_session_mode_word(unsigned mode);
 
 /** First word of a call's line, "unknown" outside the list. @par Cost constant; static string. */
 const char *pleat_session_call_word(pleat_session_call_kind_t kind);

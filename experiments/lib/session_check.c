@@ -325,15 +325,10 @@ static bool session_lists_driver_first(const pleat_session_t *session)
     return true;
 }
 
-/* Why a session cannot be performed, NULL if it can. */
-static const char *session_obstacle(const pleat_session_t *session, unsigned mode)
+const char *pleat_session_obstacle(const pleat_session_t *session, unsigned mode)
 {
-    const bool is_expandable = mode == 0 && session->modes == 0 &&
-                               strstr(session->settings, "expandable_segments:True") != NULL;
-    const unsigned modes = session->modes == 0 ? PLEAT_SESSION_MODE_CLASSIC : session->modes;
-    if (is_expandable ||
-        (mode == 0 ? modes & PLEAT_SESSION_MODE_CLASSIC : mode & PLEAT_SESSION_MODE_CLASSIC) == 0) {
-        return "it is for a mode that is not available yet";
+    if (mode != PLEAT_SESSION_MODE_CLASSIC) {
+        return "this mode is not available yet";
     }
     for (uint32_t i = 0; i < session->call_count; i++) {
         const pleat_session_call_t *call = &session->calls[i];
@@ -352,6 +347,20 @@ static const char *session_obstacle(const pleat_session_t *session, unsigned mod
         }
     }
     return NULL;
+}
+
+/* The first of its modes that it can be performed in; if there is none, the first. */
+static unsigned session_choose_mode(const pleat_session_t *session)
+{
+    const unsigned modes = pleat_session_modes(session);
+    unsigned first = 0;
+    for (unsigned mode = 1; mode < PLEAT_SESSION_MODE_END; mode <<= 1) {
+        if ((modes & mode) != 0 && pleat_session_obstacle(session, mode) == NULL) {
+            return mode;
+        }
+        first = first == 0 ? modes & mode : first;
+    }
+    return first;
 }
 
 /* The settings of the header; what is wrong with them is an error of the input. */
@@ -423,7 +432,8 @@ static void run_end(pleat_session_run_t *run)
 static pleat_status_t session_perform(const pleat_session_t *session, unsigned mode,
                                       pleat_session_check_t *check, int64_t *values)
 {
-    const char *obstacle = session_obstacle(session, mode);
+    const unsigned chosen = mode != 0 ? mode : session_choose_mode(session);
+    const char *obstacle = pleat_session_obstacle(session, chosen);
     if (obstacle != NULL) {
         (void)snprintf(check->skipped, sizeof(check->skipped), "%s", obstacle);
         return PLEAT_OK;

@@ -171,18 +171,18 @@ static pleat_status_t pleat_header_mode(pleat_session_builder_t *builder, pleat_
 {
     unsigned modes = 0;
     for (pleat_text_t word = pleat_scan_word(scan); word.length > 0; word = pleat_scan_word(scan)) {
-        if (pleat_text_is(word, "classic")) {
-            modes |= PLEAT_SESSION_MODE_CLASSIC;
-        } else if (pleat_text_is(word, "torch_expandable")) {
-            modes |= PLEAT_SESSION_MODE_TORCH_EXPANDABLE;
-        } else if (pleat_text_is(word, "pleated")) {
-            modes |= PLEAT_SESSION_MODE_PLEATED;
-        } else {
+        unsigned mode = 1;
+        while (mode < PLEAT_SESSION_MODE_END &&
+               !pleat_text_is(word, pleat_session_mode_word(mode))) {
+            mode <<= 1;
+        }
+        if (mode == PLEAT_SESSION_MODE_END) {
             return pleat_scan_fail(scan, word.start,
                                    "unknown mode '%.*s'; modes are classic, torch_expandable and "
                                    "pleated",
                                    pleat_text_shown(word), word.start);
         }
+        modes |= mode;
     }
     if (modes == 0) {
         return pleat_scan_fail(scan, scan->end,
