@@ -43,7 +43,8 @@ void reference_remove_block(reference_t *reference, reference_block_t *block)
     for (reference->block_count--; i < reference->block_count; i++) {
         reference->blocks[i] = reference->blocks[i + 1];
     }
-    free(block);
+    block->next_spent = reference->spent;
+    reference->spent = block;
 }
 
 void reference_init(reference_t *reference, uint64_t capacity_bytes, const pleat_options_t *options)
@@ -59,6 +60,11 @@ void reference_fini(reference_t *reference)
 {
     for (size_t i = 0; i < reference->block_count; i++) {
         free(reference->blocks[i]);
+    }
+    while (reference->spent != NULL) {
+        reference_block_t *block = reference->spent;
+        reference->spent = block->next_spent;
+        free(block);
     }
     free((void *)reference->blocks);
     free(reference->waits);
