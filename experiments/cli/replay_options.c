@@ -243,6 +243,7 @@ static int pleat_cli_replay_apply(const pleat_cli_replay_options_t *options, con
 int pleat_cli_replay_options_finish(pleat_cli_replay_options_t *options)
 {
     if (options->mode_count == 0) {
+        options->has_all_modes = true;
         for (int i = 0; i < (int)PLEAT_MODE_COUNT; i++) {
             options->modes[options->mode_count++] = (pleat_mode_t)i;
         }

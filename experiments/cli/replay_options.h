@@ -31,10 +31,10 @@ enum {
     {                                                                                            \
         PLEAT_CLI_KEY_MODE, "mode", "M", "mode of the allocator; classic is the only one so far" \
     }
-#define PLEAT_CLI_OPTION_MODES                                 \
-    {                                                          \
-        PLEAT_CLI_KEY_MODES, "modes", "A,B,...",               \
-            "modes to compare; classic is the only one so far" \
+#define PLEAT_CLI_OPTION_MODES                                                         \
+    {                                                                                  \
+        PLEAT_CLI_KEY_MODES, "modes", "A,B,...",                                       \
+            "modes to compare; without it all that are available, so far only classic" \
     }
 #define PLEAT_CLI_OPTION_CONF                                                            \
     {                                                                                    \
@@ -92,7 +92,8 @@ enum {
 typedef struct pleat_cli_replay_options {
     pleat_mode_t modes[PLEAT_MODE_COUNT];
     size_t mode_count;
-    const char *confs[PLEAT_CLI_SETTINGS_MAX];          /* "": the defaults */
+    bool has_all_modes;                        /* none was chosen, so it is all that there are */
+    const char *confs[PLEAT_CLI_SETTINGS_MAX]; /* "": the defaults */
     pleat_options_t allocators[PLEAT_CLI_SETTINGS_MAX]; /* by text, the limit among them */
     size_t conf_count;
     bool has_limit;
