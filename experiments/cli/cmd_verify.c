@@ -4,10 +4,12 @@
 #include "progress.h"
 #include "replay_options.h"
 #include "report.h"
+#include "trace_notes.h"
 #include "verify_result.h"
 
 #include "session_check.h"
 #include "trace_check.h"
+#include "trace_fit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -200,7 +202,15 @@ static bool pleat_cli_verify_take_trace(pleat_cli_verify_result_t *result,
             return false;
         }
     }
-    return check->unchecked[0] || pleat_cli_verify_take_open(result, program, check);
+    if (check->unchecked[0]) {
+        return true;
+    }
+    result->has_runs = true;
+    result->run_count =
+        check->run_count < check->run_capacity ? check->run_count : check->run_capacity;
+    result->retry_count = (uint64_t)check->stats.num_alloc_retries;
+    result->reserved_peak_bytes = (uint64_t)check->stats.reserved_bytes[PLEAT_STAT_ALL].peak;
+    return pleat_cli_verify_take_open(result, program, check);
 }
 
 static void pleat_cli_verify_progress(void *context, uint64_t done, uint64_t all)
@@ -219,11 +229,16 @@ static int pleat_cli_verify_program(const pleat_cli_verify_call_t *call, const p
         .progress = pleat_cli_verify_progress,
         .progress_context = &progress,
     };
-    pleat_trace_check_t check = {.difference_capacity = call->difference_max};
+    /* Another reading may have a few runs more. */
+    pleat_trace_check_t check = {.difference_capacity = call->difference_max,
+                                 .run_capacity = program->run_count + PLEAT_TRACE_FIT_RUNS_MAX};
     int exit_status = PLEAT_CLI_EXIT_GOOD;
 
     check.differences = calloc(call->difference_max, sizeof(*check.differences));
-    if (!check.differences) {
+    check.runs = calloc(check.run_capacity, sizeof(*check.runs));
+    result->runs = check.runs;
+    if (!check.differences || !check.runs) {
+        free(check.differences);
         return pleat_cli_error("no host memory");
     }
     pleat_cli_verify_result_add_mode(result, pleat_mode_name(PLEAT_MODE_CLASSIC), NULL);
@@ -255,6 +270,8 @@ static int pleat_cli_verify_trace(const pleat_cli_verify_call_t *call, pleat_inp
                              &program) != PLEAT_OK) {
         exit_status = pleat_cli_verify_unreadable(result);
     } else {
+        pleat_cli_trace_notes_warn(trace, program);
+        result->warnings = pleat_cli_trace_notes_json(program);
         exit_status = pleat_cli_verify_program(call, trace, program, result);
     }
     pleat_program_destroy(program);
@@ -390,7 +407,10 @@ const pleat_cli_command_t pleat_cli_verify = {
         "  case               what the case expects, in every mode that it names and that exists;\n"
         "                     modes that were checked and those that were not are named\n"
         "  trace              every address and event; the device answers as recorded. What a\n"
-        "                     trace cannot decide is listed as undecided\n"
+        "                     trace cannot decide is listed as undecided. Shown are the calls\n"
+        "                     of empty_cache and the retries found, and how much was reserved\n"
+        "                     at most: where 'pleat compare' has another peak, it is because\n"
+        "                     the simulated driver hands out other addresses\n"
         "On a difference the call is shown, what was expected and what came; the status is 1.",
     .examples = "  pleat verify sessions/*.oracle.gz cases/*.case\n"
                 "  pleat verify run.trace.xz --limit 40GiB",

@@ -4,6 +4,7 @@
 #include "verify_result.h"
 #include "json.h"
 #include "report.h"
+#include "size.h"
 #include "table.h"
 
 #include <stdio.h>
@@ -22,6 +23,8 @@ void pleat_cli_verify_result_fini(pleat_cli_verify_result_t *result)
     free(result->undecided);
     free(result->unreached);
     free(result->reason);
+    free(result->runs);
+    json_decref(result->warnings);
     *result = (pleat_cli_verify_result_t){0};
 }
 
@@ -96,6 +99,38 @@ static json_t *pleat_cli_verify_json_modes(const pleat_cli_verify_result_t *resu
     return list;
 }
 
+/* Segments that each run of one kind gave back. */
+static json_t *pleat_cli_verify_json_runs(const pleat_cli_verify_result_t *result,
+                                          bool is_in_request)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < result->run_count; i++) {
+        if (result->runs[i].is_in_request == is_in_request) {
+            (void)json_array_append_new(list,
+                                        json_integer((json_int_t)result->runs[i].segment_count));
+        }
+    }
+    return list;
+}
+
+static void pleat_cli_verify_json_trace(const pleat_cli_verify_result_t *result, json_t *object)
+{
+    if (result->warnings) {
+        (void)json_object_set(object, "warnings", result->warnings);
+    }
+    if (!result->has_runs) {
+        return;
+    }
+    (void)json_object_set_new(object, "empty_cache_segments",
+                              pleat_cli_verify_json_runs(result, false));
+    (void)json_object_set_new(object, "request_segments", pleat_cli_verify_json_runs(result, true));
+    (void)json_object_set_new(object, "num_alloc_retries",
+                              json_integer((json_int_t)result->retry_count));
+    (void)json_object_set_new(object, "reserved_peak_bytes",
+                              json_integer((json_int_t)result->reserved_peak_bytes));
+}
+
 int pleat_cli_verify_print_json(const pleat_cli_verify_result_t *result)
 {
     json_t *details = json_array();
@@ -121,6 +156,7 @@ int pleat_cli_verify_print_json(const pleat_cli_verify_result_t *result)
         (json_int_t)result->statistics, "states", (json_int_t)result->states, "differences",
         (json_int_t)result->difference_count, "details", details, "undecided",
         pleat_cli_verify_json_points(result), "not_reached", unreached);
+    pleat_cli_verify_json_trace(result, object);
     if (object && result->reason) {
         (void)json_object_set_new(object, "reason", json_string(result->reason));
     }
@@ -213,6 +249,52 @@ static void pleat_cli_verify_print_differences(const pleat_cli_verify_result_t *
     }
 }
 
+/* "3 empty_cache calls: 87, 107, 97 segments"; nothing if there are no such runs. */
+static void pleat_cli_verify_print_runs(const pleat_cli_verify_result_t *result, bool is_in_request,
+                                        const char *one, const char *several)
+{
+    enum { SHOWN_MAX = 16 };
+    size_t count = 0;
+    size_t shown = 0;
+    uint64_t segments = 0;
+
+    for (size_t i = 0; i < result->run_count; i++) {
+        if (result->runs[i].is_in_request == is_in_request) {
+            count++;
+            segments += result->runs[i].segment_count;
+        }
+    }
+    (void)printf("%zu %s", count, count == 1 ? one : several);
+    for (size_t i = 0; i < result->run_count && shown < SHOWN_MAX; i++) {
+        if (result->runs[i].is_in_request == is_in_request) {
+            (void)printf("%s%llu", shown == 0 ? ": " : ", ",
+                         (unsigned long long)result->runs[i].segment_count);
+            shown++;
+        }
+    }
+    (void)printf("%s%s", count > shown ? ", ..." : "",
+                 count == 0      ? ""
+                 : segments == 1 ? " segment"
+                                 : " segments");
+}
+
+static void pleat_cli_verify_print_trace(const pleat_cli_verify_result_t *result)
+{
+    char peak[64];
+
+    if (!result->has_runs) {
+        return;
+    }
+    (void)fputs("  given back: ", stdout);
+    pleat_cli_verify_print_runs(result, false, "empty_cache call", "empty_cache calls");
+    (void)fputs("; ", stdout);
+    pleat_cli_verify_print_runs(result, true, "run within a request", "runs within requests");
+    (void)printf("; retries: %llu\n", (unsigned long long)result->retry_count);
+    pleat_cli_size_format(result->reserved_peak_bytes, peak, sizeof(peak));
+    (void)printf("  reserved at most %s (%llu bytes) with the recorded addresses\n", peak,
+                 (unsigned long long)result->reserved_peak_bytes);
+}
+
 static void pleat_cli_verify_print_details(const pleat_cli_verify_result_t *result)
 {
     if (result->difference_count == 0 && result->undecided_count == 0 &&
@@ -221,6 +303,7 @@ static void pleat_cli_verify_print_details(const pleat_cli_verify_result_t *resu
     }
     (void)printf("\n%s: %s\n", result->path, pleat_cli_verdict_text(result->verdict));
     pleat_cli_verify_print_differences(result);
+    pleat_cli_verify_print_trace(result);
     for (size_t i = 0; i < result->undecided_count; i++) {
         const pleat_cli_open_point_t *point = &result->undecided[i];
 

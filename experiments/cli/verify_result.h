@@ -5,6 +5,9 @@
 #ifndef PLEAT_CLI_VERIFY_RESULT_H
 #define PLEAT_CLI_VERIFY_RESULT_H
 
+#include "program.h"
+
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,6 +59,12 @@ typedef struct pleat_cli_verify_result {
     size_t undecided_count;
     const char **unreached; /* rules that the file never comes to; static texts */
     size_t unreached_count;
+    bool has_runs; /* of a trace that was compared: */
+    pleat_program_run_t *runs;
+    size_t run_count;
+    uint64_t retry_count;
+    uint64_t reserved_peak_bytes; /* with the recorded addresses */
+    json_t *warnings;             /* of a trace, see trace_notes; else NULL */
 } pleat_cli_verify_result_t;
 
 /** Free what a result holds. */
