@@ -8,7 +8,7 @@
 #include <criterion/new/assert.h>
 #include <dirent.h>
 
-static const char RECORDING[] = "pleat-oracle 1\n"
+static const char recording[] = "pleat-oracle 1\n"
                                 "recorded by hand\n"
                                 "settings -\n"
                                 "total_memory 1000\n"
@@ -66,7 +66,7 @@ static pleat_session_t *load(const char *text)
 
 Test(session, header_of_a_recording)
 {
-    pleat_session_t *session = load(RECORDING);
+    pleat_session_t *session = load(recording);
     cr_expect(session->is_recording);
     cr_expect(eq(str, (char *)session->recorded, "by hand"));
     cr_expect(eq(str, (char *)session->settings, ""));
@@ -90,7 +90,7 @@ Test(session, calls_of_a_recording)
         PLEAT_SESSION_RECORD,      PLEAT_SESSION_OOM,          PLEAT_SESSION_FREE,
         PLEAT_SESSION_POOL_END,    PLEAT_SESSION_POOL_RELEASE, PLEAT_SESSION_POOL_DELETE,
         PLEAT_SESSION_SNAPSHOT,    PLEAT_SESSION_EMPTY};
-    pleat_session_t *session = load(RECORDING);
+    pleat_session_t *session = load(recording);
     const pleat_session_call_t *calls = session->calls;
     cr_assert(eq(u32, session->call_count, sizeof(kinds) / sizeof(kinds[0])));
     for (uint32_t i = 0; i < session->call_count; i++) {
@@ -115,7 +115,7 @@ Test(session, calls_of_a_recording)
 
 Test(session, lines_below_calls)
 {
-    pleat_session_t *session = load(RECORDING);
+    pleat_session_t *session = load(recording);
     const pleat_session_call_t *calls = session->calls;
     static const pleat_action_t actions[] = {PLEAT_ACTION_SEGMENT_ALLOC, PLEAT_ACTION_SEGMENT_MAP,
                                              PLEAT_ACTION_SEGMENT_FREE, PLEAT_ACTION_SEGMENT_UNMAP,
@@ -139,7 +139,7 @@ Test(session, lines_below_calls)
 
 Test(session, segments_and_blocks)
 {
-    pleat_session_t *session = load(RECORDING);
+    pleat_session_t *session = load(recording);
     cr_assert(eq(u32, session->calls[9].segments.count, 1));
     const pleat_session_segment_t *segment = &session->segments[session->calls[9].segments.first];
     cr_expect(eq(u64, segment->pool, 1));
@@ -169,16 +169,16 @@ Test(session, segments_and_blocks)
 
 Test(session, a_truncated_recording_is_reported)
 {
-    const char *end = strstr(RECORDING, "end\n");
-    const size_t length = (size_t)(end - RECORDING);
+    const char *end = strstr(recording, "end\n");
+    const size_t length = (size_t)(end - recording);
     unsigned refused = 0;
     for (size_t cut = strlen("pleat-oracle 1\nrecorded "); cut < length; cut++) {
         pleat_session_t *session = NULL;
-        refused += input_fixture_session(RECORDING, cut, &session) == PLEAT_ERR_FORMAT;
+        refused += input_fixture_session(recording, cut, &session) == PLEAT_ERR_FORMAT;
     }
     cr_expect(eq(sz, (size_t)refused, length - strlen("pleat-oracle 1\nrecorded ")));
     pleat_session_t *session = NULL;
-    cr_expect(eq(int, input_fixture_session(RECORDING, length, &session), PLEAT_ERR_FORMAT));
+    cr_expect(eq(int, input_fixture_session(recording, length, &session), PLEAT_ERR_FORMAT));
     INPUT_FIXTURE_EXPECT_ERROR("test:42: the file ends here, but a recording ends with 'end': it "
                                "is truncated");
 }
@@ -187,7 +187,7 @@ Test(session, a_truncated_recording_is_reported)
 static const struct {
     const char *text;
     const char *error;
-} WRONG[] = {
+} wrong[] = {
     {"pleat-oracle 2\n", "test:1:14: version '2' of the format; 1 can be read"},
     {"pleat-oracle 1 x\n", "test:1:16: unexpected 'x'"},
     {"settings -\npleat-oracle 1\n", "test:2:1: 'pleat-oracle' must be the first line"},
@@ -307,13 +307,13 @@ static const struct {
 
 Test(session, wrong_lines_are_explained)
 {
-    for (size_t i = 0; i < sizeof(WRONG) / sizeof(WRONG[0]); i++) {
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         pleat_session_t *session = NULL;
-        cr_expect(input_fixture_session(WRONG[i].text, strlen(WRONG[i].text), &session) ==
+        cr_expect(input_fixture_session(wrong[i].text, strlen(wrong[i].text), &session) ==
                       PLEAT_ERR_FORMAT,
-                  "%s", WRONG[i].text);
-        cr_expect(strstr(pleat_last_error(), WRONG[i].error) != NULL, "'%s' gives '%s', not '%s'",
-                  WRONG[i].text, pleat_last_error(), WRONG[i].error);
+                  "%s", wrong[i].text);
+        cr_expect(strstr(pleat_last_error(), wrong[i].error) != NULL, "'%s' gives '%s', not '%s'",
+                  wrong[i].text, pleat_last_error(), wrong[i].error);
         pleat_session_destroy(session);
     }
 }
@@ -351,7 +351,7 @@ Test(session, lack_of_host_memory_is_reported)
     while (status == PLEAT_ERR_OOM_HOST) {
         pleat_session_t *session = NULL;
         host_fault_after(++nth);
-        status = input_fixture_session(RECORDING, strlen(RECORDING), &session);
+        status = input_fixture_session(recording, strlen(recording), &session);
         host_fault_after(0);
         cr_expect(eq(int, session == NULL, status != PLEAT_OK));
         pleat_session_destroy(session);

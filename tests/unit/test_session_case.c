@@ -120,7 +120,7 @@ Test(session_case, repeats_are_unrolled)
         char id[8];
         (void)snprintf(id, sizeof(id), "a%u", round);
         cr_expect(eq(str, (char *)session->ids[call->id], id));
-        cr_expect(eq(u64, call->bytes, (UINT64_C(10) - 3 * round) << 20));
+        cr_expect(eq(u64, call->bytes, (UINT64_C(10) - UINT64_C(3) * round) << 20));
         cr_expect(eq(u64, call->stream, round));
         cr_expect(eq(u64, call->line, 2));
         cr_expect(eq(u32, call->expects.count, round == 2 ? 2 : 1));
