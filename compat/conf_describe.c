@@ -85,7 +85,12 @@ static void describe_append_value(pleat_text_t *text, const pleat_conf_t *conf,
     case PLEAT_CONF_BYTES:
     case PLEAT_CONF_MEGABYTES:
     case PLEAT_CONF_COUNT:
-        pleat_text_append(text, "%lld", (long long)setting->number);
+        /* PyTorch keeps this one, and shows it, as a signed number. */
+        if (option == PLEAT_CONF_MAX_SPLIT_SIZE) {
+            pleat_text_append(text, "%lld", (long long)setting->number);
+        } else {
+            pleat_text_append(text, "%llu", (unsigned long long)setting->number);
+        }
         break;
     case PLEAT_CONF_REAL:
         pleat_text_real(text, setting->real);

@@ -5,7 +5,8 @@
 
 #include "options.h"
 
-/* A request is served by at most this many new handles: each costs as much as 64 MiB or less. */
+/* A request is served by at most twice this many new handles, and by few that are large: each costs
+ * about the same up to 256 MiB, but a large one is broken by a small live block. */
 #define HANDLES_PER_REQUEST 16u
 
 /* Memory only grows while less than this share of what is in use lies free. */
@@ -86,7 +87,7 @@ uint64_t pleat_cost_handle_bytes(const pleat_options_t *options, uint64_t peak_b
            (double)handle_bytes * 2 <= wanted) {
         handle_bytes *= 2;
     }
-    while (handle_bytes < bytes / HANDLES_PER_REQUEST) {
+    while (handle_bytes * 2 <= bytes / HANDLES_PER_REQUEST) {
         handle_bytes *= 2;
     }
     return pleat_round_up(handle_bytes, granularity_bytes);

@@ -51,7 +51,7 @@ static uint64_t random_bytes(uint64_t *state, const row_t *row)
     if (row->least_bytes == row->most_bytes) {
         return row->least_bytes;
     }
-    unsigned octaves = 0;
+    unsigned octaves = 1;
     while (row->least_bytes << octaves < row->most_bytes) {
         octaves++;
     }

@@ -5,6 +5,8 @@
 #include "report.h"
 #include "size.h"
 
+#include "near_name.h"
+
 #include <getopt.h>
 #include <stdarg.h>
 #include <string.h>
@@ -59,7 +61,7 @@ static int pleat_cli_args_unknown(const pleat_cli_args_t *args, const char *word
         names[count++] = args->command->options[i].name;
     }
     names[count++] = pleat_cli_help_option.name;
-    const char *nearest = pleat_cli_nearest(name, names, count);
+    const char *nearest = pleat_near_name_find(name, names, count);
     if (nearest) {
         return pleat_cli_args_error(args->command, "unknown option '--%s'; did you mean '--%s'?",
                                     name, nearest);

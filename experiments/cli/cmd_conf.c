@@ -8,6 +8,7 @@
 #include "size.h"
 #include "table.h"
 
+#include <pleat/sim.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +63,15 @@ static pleat_status_t pleat_cli_conf_read(const pleat_cli_conf_call_t *call, ple
     return pleat_conf_read_start(conf, call->reading, call->text, report);
 }
 
-/* The value of an option in its natural type; sizes as signed numbers, -1 for unlimited. */
+/* A number as JSON. The whole numbers of jansson are signed; what they cannot hold, and no
+ * allocator uses, is given by its digits. */
+static json_t *pleat_cli_conf_json_number(uint64_t number)
+{
+    return number <= INT64_MAX ? json_integer((json_int_t)number)
+                               : json_sprintf("%llu", (unsigned long long)number);
+}
+
+/* The value of an option in its natural type; max_split_size is signed, -1 for unlimited. */
 static json_t *pleat_cli_conf_json_value(const pleat_conf_t *conf, pleat_conf_option_t option,
                                          pleat_conf_type_t type, const char *text)
 {
@@ -78,14 +87,15 @@ static json_t *pleat_cli_conf_json_value(const pleat_conf_t *conf, pleat_conf_op
     case PLEAT_CONF_BYTES:
     case PLEAT_CONF_MEGABYTES:
     case PLEAT_CONF_COUNT:
-        return json_integer((json_int_t)setting->number);
+        return option == PLEAT_CONF_MAX_SPLIT_SIZE ? json_integer((json_int_t)setting->number)
+                                                   : pleat_cli_conf_json_number(setting->number);
     case PLEAT_CONF_DIVISIONS:
         break;
     }
     json_t *list = json_array();
     for (size_t i = 0; i < PLEAT_ROUNDUP_ENTRIES; i++) {
         (void)json_array_append_new(list,
-                                    json_integer((json_int_t)conf->roundup_power2_divisions[i]));
+                                    pleat_cli_conf_json_number(conf->roundup_power2_divisions[i]));
     }
     return list;
 }
@@ -114,8 +124,15 @@ static json_t *pleat_cli_conf_json_options(const pleat_conf_t *conf)
     return options;
 }
 
+/* What came of a reading. */
+typedef struct pleat_cli_conf_outcome {
+    bool has_options;
+    const char *obstacle; /* why no allocator can use them; "" if one can */
+} pleat_cli_conf_outcome_t;
+
 static int pleat_cli_conf_print_json(const pleat_cli_conf_call_t *call, const pleat_conf_t *conf,
-                                     const pleat_conf_report_t *report, bool has_options)
+                                     const pleat_conf_report_t *report,
+                                     const pleat_cli_conf_outcome_t *outcome)
 {
     json_t *object = json_object();
     json_t *warnings = json_array();
@@ -127,13 +144,16 @@ static int pleat_cli_conf_print_json(const pleat_cli_conf_call_t *call, const pl
     for (size_t i = 0; i < report->warning_count; i++) {
         (void)json_array_append_new(warnings, json_string(report->warnings[i]));
     }
+    if (outcome->obstacle[0]) {
+        (void)json_array_append_new(warnings, json_string(outcome->obstacle));
+    }
     (void)json_object_set_new(object, "warnings", warnings);
     if (report->status != PLEAT_OK) {
         (void)json_object_set_new(object, "error", json_string(report->message));
         (void)json_object_set_new(object, "column", json_integer((json_int_t)report->column));
         (void)json_object_set_new(object, "python_class", json_string(report->python_class));
     }
-    if (has_options) {
+    if (outcome->has_options) {
         (void)json_object_set_new(object, "options", pleat_cli_conf_json_options(conf));
     }
     return pleat_cli_json_print(object);
@@ -178,16 +198,16 @@ static void pleat_cli_conf_cell(pleat_cli_table_t *table,
         pleat_cli_table_text(table, value);
         return;
     }
-    long long bytes = strtoll(value, NULL, 10);
-    if (bytes == -1) {
+    if (strcmp(value, "-1") == 0) {
         pleat_cli_table_text(table, "unlimited");
         return;
     }
-    if (bytes < 0 || bytes % (1 << 20) != 0) {
+    unsigned long long bytes = strtoull(value, NULL, 10);
+    if (value[0] == '-' || bytes % (1 << 20) != 0) {
         pleat_cli_table_text(table, value);
         return;
     }
-    (void)snprintf(text, sizeof(text), "%lld MiB", bytes >> 20);
+    (void)snprintf(text, sizeof(text), "%llu MiB", bytes >> 20);
     pleat_cli_table_text(table, text);
 }
 
@@ -245,6 +265,17 @@ static int pleat_cli_conf_read_stdin(char *buffer, size_t buffer_bytes)
     return PLEAT_CLI_EXIT_GOOD;
 }
 
+/* Can an allocator use these values? PyTorch accepts some that none can. "" if so, else why not. */
+static void pleat_cli_conf_check(const pleat_conf_t *conf, char *obstacle, size_t obstacle_bytes)
+{
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    pleat_status_t status = pleat_conf_apply(conf, PLEAT_SIM_DEFAULT_CAPACITY_BYTES, &options);
+
+    (void)snprintf(obstacle, obstacle_bytes, "%s%s",
+                   status == PLEAT_OK ? "" : "no allocator can use these settings: ",
+                   status == PLEAT_OK ? "" : pleat_last_error());
+}
+
 static int pleat_cli_conf_execute(const pleat_cli_conf_call_t *call)
 {
     pleat_conf_t conf = PLEAT_CONF_INIT;
@@ -259,9 +290,17 @@ static int pleat_cli_conf_execute(const pleat_cli_conf_call_t *call)
     /* PyTorch keeps what stood before an error at run time; the strict reading keeps nothing. */
     bool has_options = status == PLEAT_OK || (call->reading == PLEAT_CONF_TORCH &&
                                               call->source == PLEAT_CLI_CONF_RUNTIME);
+    char obstacle[512] = "";
+    if (has_options) {
+        pleat_cli_conf_check(&conf, obstacle, sizeof(obstacle));
+    }
+    if (obstacle[0]) {
+        pleat_cli_warn("%s", obstacle);
+    }
     int exit_status = PLEAT_CLI_EXIT_GOOD;
     if (call->is_json) {
-        exit_status = pleat_cli_conf_print_json(call, &conf, &report, has_options);
+        exit_status = pleat_cli_conf_print_json(call, &conf, &report,
+                                                &(pleat_cli_conf_outcome_t){has_options, obstacle});
     } else if (has_options) {
         exit_status = pleat_cli_conf_print_table(&conf);
     }

@@ -37,7 +37,7 @@ static int pleat_cli_replay_trace(const pleat_cli_replay_options_t *options, con
         exit_status = pleat_cli_replay_job_run(&job, 0, 0, timeline, &metrics);
     }
     if (exit_status == PLEAT_CLI_EXIT_GOOD && options->is_json) {
-        exit_status = pleat_cli_metrics_print_json(&metrics);
+        exit_status = pleat_cli_metrics_print_json(&metrics, job.program);
     } else if (exit_status == PLEAT_CLI_EXIT_GOOD) {
         (void)fputs(is_first ? "" : "\n", stdout);
         exit_status = pleat_cli_metrics_print_list(&metrics);
@@ -115,7 +115,11 @@ const pleat_cli_command_t pleat_cli_replay = {
         "Replays the calls of each trace on a simulated device and prints all metrics. TRACE is\n"
         "a trace as text (plain, .gz, .xz, .zst) or in Pleat's compact form, recognised by its\n"
         "content; '-' is standard input. A request that fails is counted, and the replay goes\n"
-        "on; the status is then 1.",
+        "on; the status is then 1. What contradicts the events before is left out with a\n"
+        "warning: frees of what is not live, for one.\n"
+        "The second half begins at the middle event. mean_reserved_over_active leaves out times\n"
+        "in which nothing is active. A share of a time of 0 is not known (null in JSON).\n"
+        "A device free ends the work of all busy streams, as cudaFree does.",
     .examples = "  pleat replay run.pleat --limit 40GiB\n"
                 "  pleat replay run.trace.xz --conf max_split_size_mb:128 --plot run.png\n"
                 "  pleat replay run.pleat --json | jq .reserved_peak_bytes",

@@ -13,20 +13,24 @@ static const pleat_cli_option_t pleat_cli_stats_option_table[] = {
     PLEAT_CLI_OPTION_JSON,
 };
 
-static int pleat_cli_stats_print(const void *context, const char *path, const pleat_stats_t *stats)
+static int pleat_cli_stats_print(const void *context, const pleat_cli_final_stats_t *final)
 {
     const pleat_cli_replay_options_t *options = context;
     int64_t values[PLEAT_MEMORY_STATS_COUNT];
     json_t *object = options->is_json ? json_object() : NULL;
 
-    (void)path;
-    pleat_memory_stats_values(stats, values);
+    pleat_memory_stats_values(&final->stats, values);
     for (size_t i = 0; i < PLEAT_MEMORY_STATS_COUNT; i++) {
         if (options->is_json) {
             (void)json_object_set_new(object, pleat_memory_stats_name(i), json_integer(values[i]));
         } else {
             (void)printf("%s %lld\n", pleat_memory_stats_name(i), (long long)values[i]);
         }
+    }
+    /* The object is that of memory_stats() and has nothing else unless there is something to say.
+     */
+    if (options->is_json && json_object_size(final->warnings) > 0) {
+        (void)json_object_set(object, "warnings", final->warnings);
     }
     return options->is_json ? pleat_cli_json_print(object) : PLEAT_CLI_EXIT_GOOD;
 }

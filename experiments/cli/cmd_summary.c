@@ -27,15 +27,18 @@ typedef struct pleat_cli_summary_call {
     uint64_t device;
 } pleat_cli_summary_call_t;
 
-static int pleat_cli_summary_print(const void *context, const char *path,
-                                   const pleat_stats_t *stats)
+static int pleat_cli_summary_print(const void *context, const pleat_cli_final_stats_t *final)
 {
     const pleat_cli_summary_call_t *call = context;
     char text[PLEAT_SUMMARY_BYTES];
 
-    (void)pleat_memory_summary(stats, (int)call->device, call->is_abbreviated, text, sizeof(text));
+    (void)pleat_memory_summary(&final->stats, (int)call->device, call->is_abbreviated, text,
+                               sizeof(text));
     if (call->options.is_json) {
-        return pleat_cli_json_print(json_pack("{s:s, s:s}", "file", path, "summary", text));
+        json_t *warnings = final->warnings ? json_incref(final->warnings) : json_object();
+
+        return pleat_cli_json_print(json_pack("{s:s, s:s, s:o}", "file", final->path, "summary",
+                                              text, "warnings", warnings));
     }
     (void)fputs(text, stdout);
     return PLEAT_CLI_EXIT_GOOD;

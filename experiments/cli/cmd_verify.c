@@ -4,10 +4,12 @@
 #include "progress.h"
 #include "replay_options.h"
 #include "report.h"
+#include "trace_notes.h"
 #include "verify_result.h"
 
 #include "session_check.h"
 #include "trace_check.h"
+#include "trace_fit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,29 +51,28 @@ static int pleat_cli_verify_judge(pleat_cli_verify_result_t *result, const char 
     return result->difference_count > 0 ? PLEAT_CLI_EXIT_NO : PLEAT_CLI_EXIT_GOOD;
 }
 
-static bool pleat_cli_verify_take_session(pleat_cli_verify_result_t *result,
+/* Add what was compared in one mode. */
+static bool pleat_cli_verify_take_session(pleat_cli_verify_result_t *result, const char *mode,
                                           const pleat_session_check_t *check)
 {
     size_t shown = check->difference_count < check->difference_capacity
                        ? check->difference_count
                        : check->difference_capacity;
 
-    result->calls = check->call_count;
-    result->addresses = check->address_count;
-    result->events = check->event_count;
-    result->statistics = check->stat_count;
-    result->states = check->state_count;
-    result->difference_count = check->difference_count;
+    result->calls += check->call_count;
+    result->addresses += check->address_count;
+    result->events += check->event_count;
+    result->statistics += check->stat_count;
+    result->states += check->state_count;
+    result->difference_count += check->difference_count;
     for (size_t i = 0; i < shown; i++) {
         pleat_session_difference_t *difference = &check->differences[i];
-        char where[64];
+        char where[96];
 
-        if (difference->line > 0) {
-            (void)snprintf(where, sizeof(where), "line %llu, %s",
-                           (unsigned long long)difference->line, difference->call);
-        } else {
-            (void)snprintf(where, sizeof(where), "end state");
-        }
+        (void)snprintf(where, sizeof(where), "line %llu, %s%s%s",
+                       (unsigned long long)difference->line,
+                       strcmp(difference->call, "end") == 0 ? "end state" : difference->call,
+                       result->mode_count > 1 ? ", mode " : "", result->mode_count > 1 ? mode : "");
         if (!pleat_cli_verify_result_add(result, &(pleat_cli_difference_t){where, difference->what,
                                                                            difference->expected,
                                                                            difference->got})) {
@@ -79,6 +80,52 @@ static bool pleat_cli_verify_take_session(pleat_cli_verify_result_t *result,
         }
     }
     return true;
+}
+
+/* Which of its modes a session can be performed in. If in none, *skipped says why. */
+static void pleat_cli_verify_find_modes(const pleat_session_t *session,
+                                        pleat_cli_verify_result_t *result, char *skipped,
+                                        size_t skipped_bytes)
+{
+    const unsigned modes = pleat_session_modes(session);
+    bool has_any = false;
+
+    for (unsigned mode = 1; mode < PLEAT_SESSION_MODE_END; mode <<= 1) {
+        if ((modes & mode) != 0) {
+            const char *word = pleat_session_mode_word(mode);
+            const char *obstacle = pleat_session_obstacle(session, mode);
+
+            pleat_cli_verify_result_add_mode(result, word, obstacle);
+            has_any |= obstacle == NULL;
+            if (obstacle && !skipped[0]) {
+                (void)snprintf(skipped, skipped_bytes, "%s: %s", word, obstacle);
+            }
+        }
+    }
+    if (has_any) {
+        skipped[0] = '\0';
+    }
+}
+
+static int pleat_cli_verify_modes(const pleat_session_t *session, pleat_session_check_t *check,
+                                  pleat_cli_verify_result_t *result)
+{
+    const unsigned modes = pleat_session_modes(session);
+    char skipped[256] = "";
+
+    pleat_cli_verify_find_modes(session, result, skipped, sizeof(skipped));
+    for (unsigned mode = 1; mode < PLEAT_SESSION_MODE_END; mode <<= 1) {
+        if ((modes & mode) == 0 || pleat_session_obstacle(session, mode)) {
+            continue;
+        }
+        if (pleat_session_check_run(session, mode, check) != PLEAT_OK) {
+            return pleat_cli_verify_unreadable(result);
+        }
+        if (!pleat_cli_verify_take_session(result, pleat_session_mode_word(mode), check)) {
+            return pleat_cli_error("no host memory");
+        }
+    }
+    return pleat_cli_verify_judge(result, skipped);
 }
 
 static int pleat_cli_verify_session(const pleat_cli_verify_call_t *call, pleat_input_t *input,
@@ -92,13 +139,8 @@ static int pleat_cli_verify_session(const pleat_cli_verify_call_t *call, pleat_i
         return pleat_cli_verify_unreadable(result);
     }
     check.differences = calloc(call->difference_max, sizeof(*check.differences));
-    if (check.differences && pleat_session_check_run(session, 0, &check) != PLEAT_OK) {
-        exit_status = pleat_cli_verify_unreadable(result);
-    } else if (check.differences && pleat_cli_verify_take_session(result, &check)) {
-        exit_status = pleat_cli_verify_judge(result, check.skipped);
-    } else {
-        exit_status = pleat_cli_error("no host memory");
-    }
+    exit_status = check.differences ? pleat_cli_verify_modes(session, &check, result)
+                                    : pleat_cli_error("no host memory");
     free(check.differences);
     pleat_session_destroy(session);
     return exit_status;
@@ -160,7 +202,15 @@ static bool pleat_cli_verify_take_trace(pleat_cli_verify_result_t *result,
             return false;
         }
     }
-    return check->unchecked[0] || pleat_cli_verify_take_open(result, program, check);
+    if (check->unchecked[0]) {
+        return true;
+    }
+    result->has_runs = true;
+    result->run_count =
+        check->run_count < check->run_capacity ? check->run_count : check->run_capacity;
+    result->retry_count = (uint64_t)check->stats.num_alloc_retries;
+    result->reserved_peak_bytes = (uint64_t)check->stats.reserved_bytes[PLEAT_STAT_ALL].peak;
+    return pleat_cli_verify_take_open(result, program, check);
 }
 
 static void pleat_cli_verify_progress(void *context, uint64_t done, uint64_t all)
@@ -179,13 +229,19 @@ static int pleat_cli_verify_program(const pleat_cli_verify_call_t *call, const p
         .progress = pleat_cli_verify_progress,
         .progress_context = &progress,
     };
-    pleat_trace_check_t check = {.difference_capacity = call->difference_max};
+    /* Another reading may have a few runs more. */
+    pleat_trace_check_t check = {.difference_capacity = call->difference_max,
+                                 .run_capacity = program->run_count + PLEAT_TRACE_FIT_RUNS_MAX};
     int exit_status = PLEAT_CLI_EXIT_GOOD;
 
     check.differences = calloc(call->difference_max, sizeof(*check.differences));
-    if (!check.differences) {
+    check.runs = calloc(check.run_capacity, sizeof(*check.runs));
+    result->runs = check.runs;
+    if (!check.differences || !check.runs) {
+        free(check.differences);
         return pleat_cli_error("no host memory");
     }
+    pleat_cli_verify_result_add_mode(result, pleat_mode_name(PLEAT_MODE_CLASSIC), NULL);
     pleat_cli_progress_begin(&progress, trace->name);
     pleat_status_t status = pleat_trace_check_run(trace, program, &options, &check);
     pleat_cli_progress_end(&progress);
@@ -214,6 +270,8 @@ static int pleat_cli_verify_trace(const pleat_cli_verify_call_t *call, pleat_inp
                              &program) != PLEAT_OK) {
         exit_status = pleat_cli_verify_unreadable(result);
     } else {
+        pleat_cli_trace_notes_warn(trace, program);
+        result->warnings = pleat_cli_trace_notes_json(program);
         exit_status = pleat_cli_verify_program(call, trace, program, result);
     }
     pleat_program_destroy(program);
@@ -351,9 +409,13 @@ const pleat_cli_command_t pleat_cli_verify = {
         "Performs the calls of each file and compares what the allocator does with what was\n"
         "recorded. The kind of a file is recognised by its content; '-' is standard input.\n"
         "  recorded session   every address, event and statistic after every call, and the end\n"
-        "  case               what the case expects\n"
+        "  case               what the case expects, in every mode that it names and that exists;\n"
+        "                     modes that were checked and those that were not are named\n"
         "  trace              every address and event; the device answers as recorded. What a\n"
-        "                     trace cannot decide is listed as undecided\n"
+        "                     trace cannot decide is listed as undecided. Shown are the calls\n"
+        "                     of empty_cache and the retries found, and how much was reserved\n"
+        "                     at most: where 'pleat compare' has another peak, it is because\n"
+        "                     the simulated driver hands out other addresses\n"
         "On a difference the call is shown, what was expected and what came; the status is 1.",
     .examples = "  pleat verify sessions/*.oracle.gz cases/*.case\n"
                 "  pleat verify run.trace.xz --limit 40GiB",

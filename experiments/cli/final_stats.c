@@ -5,6 +5,7 @@
 #include "final_stats.h"
 #include "replay_job.h"
 #include "report.h"
+#include "trace_notes.h"
 
 #include "session_check.h"
 
@@ -57,7 +58,7 @@ static int pleat_cli_final_stats_session(pleat_input_t *input, pleat_stats_t *st
 }
 
 static int pleat_cli_final_stats_trace(const pleat_cli_replay_options_t *options,
-                                       pleat_input_t *input, pleat_stats_t *stats_out)
+                                       pleat_input_t *input, pleat_cli_final_stats_t *final)
 {
     pleat_cli_replay_job_t job;
     pleat_metrics_t metrics;
@@ -67,8 +68,8 @@ static int pleat_cli_final_stats_trace(const pleat_cli_replay_options_t *options
         exit_status = pleat_cli_replay_job_run(&job, 0, 0, NULL, &metrics);
     }
     if (exit_status == PLEAT_CLI_EXIT_GOOD) {
-        *stats_out = (pleat_stats_t)PLEAT_STATS_INIT;
-        pleat_read_stats(pleat_replay_allocator(job.replay), stats_out);
+        pleat_read_stats(pleat_replay_allocator(job.replay), &final->stats);
+        final->warnings = pleat_cli_trace_notes_json(job.program);
         exit_status =
             metrics.num_ooms + job.refused_count > 0 ? PLEAT_CLI_EXIT_NO : PLEAT_CLI_EXIT_GOOD;
     }
@@ -76,23 +77,23 @@ static int pleat_cli_final_stats_trace(const pleat_cli_replay_options_t *options
     return exit_status;
 }
 
-static int pleat_cli_final_stats_read(const pleat_cli_replay_options_t *options, const char *path,
-                                      pleat_stats_t *stats_out)
+static int pleat_cli_final_stats_read(const pleat_cli_replay_options_t *options,
+                                      pleat_cli_final_stats_t *final)
 {
     pleat_input_t *input = NULL;
     int exit_status = PLEAT_CLI_EXIT_GOOD;
 
-    if (pleat_input_open(path, &input) != PLEAT_OK) {
+    if (pleat_input_open(final->path, &input) != PLEAT_OK) {
         return pleat_cli_error("%s", pleat_last_error());
     }
     switch (pleat_input_kind(input)) {
     case PLEAT_INPUT_RECORDING:
     case PLEAT_INPUT_CASE:
-        exit_status = pleat_cli_final_stats_session(input, stats_out);
+        exit_status = pleat_cli_final_stats_session(input, &final->stats);
         break;
     case PLEAT_INPUT_TRACE_TEXT:
     case PLEAT_INPUT_TRACE_BINARY:
-        exit_status = pleat_cli_final_stats_trace(options, input, stats_out);
+        exit_status = pleat_cli_final_stats_trace(options, input, final);
         break;
     case PLEAT_INPUT_UNKNOWN:
     case PLEAT_INPUT_PICKLE:
@@ -111,14 +112,15 @@ int pleat_cli_final_stats_report(const pleat_cli_replay_options_t *options, int 
     int exit_status = PLEAT_CLI_EXIT_GOOD;
 
     for (int i = 0; i < count && exit_status != PLEAT_CLI_EXIT_USAGE; i++) {
-        pleat_stats_t stats = PLEAT_STATS_INIT;
-        int status = pleat_cli_final_stats_read(options, paths[i], &stats);
+        pleat_cli_final_stats_t final = {.path = paths[i], .stats = PLEAT_STATS_INIT};
+        int status = pleat_cli_final_stats_read(options, &final);
 
         if (status != PLEAT_CLI_EXIT_USAGE) {
-            int printed = report(context, paths[i], &stats);
+            int printed = report(context, &final);
 
             status = printed ? printed : status;
         }
+        json_decref(final.warnings);
         exit_status = status > exit_status ? status : exit_status;
     }
     return exit_status;

@@ -7,6 +7,7 @@
 
 #include "replay_options.h"
 
+#include <jansson.h>
 #include <pleat/stats.h>
 
 #define PLEAT_CLI_FINAL_STATS_DESCRIPTION                                                      \
@@ -14,9 +15,15 @@
     "recorded session or a case, which carry their own settings; '-' is standard input. The\n" \
     "status is 1 if a request of a replay failed with out of memory."
 
+/* What a report is about. */
+typedef struct pleat_cli_final_stats {
+    const char *path;
+    pleat_stats_t stats;
+    json_t *warnings; /* of a trace, see trace_notes; NULL: of no trace */
+} pleat_cli_final_stats_t;
+
 /* Prints the report of one file. 0, or an exit status after a message. */
-typedef int (*pleat_cli_report_fn_t)(const void *context, const char *path,
-                                     const pleat_stats_t *stats);
+typedef int (*pleat_cli_report_fn_t)(const void *context, const pleat_cli_final_stats_t *final);
 
 /**
  * Read each file to its end and report.

@@ -4,6 +4,8 @@
 #include "args.h"
 #include "report.h"
 
+#include "near_name.h"
+
 #include <string.h>
 
 #define PLEAT_CLI_COMMAND_POINTER(name) &pleat_cli_##name,
@@ -56,7 +58,7 @@ static int pleat_cli_main_unknown(const char *what, const char *word)
         names[count] = pleat_cli_commands[count]->name;
     }
     names[count++] = "help";
-    const char *nearest = pleat_cli_nearest(word, names, count);
+    const char *nearest = pleat_near_name_find(word, names, count);
     if (nearest) {
         (void)pleat_cli_error("unknown %s '%s'; did you mean '%s'?", what, word, nearest);
     } else {

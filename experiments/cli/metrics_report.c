@@ -6,7 +6,9 @@
 #include "json.h"
 #include "size.h"
 #include "table.h"
+#include "trace_notes.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +20,7 @@ typedef struct pleat_cli_size_unit {
 
 #define PLEAT_CLI_JSON_TEXT(value) json_string(value)
 #define PLEAT_CLI_JSON_COUNT(value) json_integer((json_int_t)(value))
-#define PLEAT_CLI_JSON_REAL(value) json_real(value)
+#define PLEAT_CLI_JSON_REAL(value) (isnan(value) ? json_null() : json_real(value))
 
 /* Calls of the device by kind; every kind is there, so that readers need not ask. */
 static json_t *pleat_cli_json_calls(const pleat_vmm_counters_t *device)
@@ -37,7 +39,7 @@ static json_t *pleat_cli_json_calls(const pleat_vmm_counters_t *device)
     return kinds;
 }
 
-int pleat_cli_metrics_print_json(const pleat_metrics_t *metrics)
+int pleat_cli_metrics_print_json(const pleat_metrics_t *metrics, const pleat_program_t *program)
 {
     json_t *object = json_object();
 
@@ -47,6 +49,7 @@ int pleat_cli_metrics_print_json(const pleat_metrics_t *metrics)
 #undef PLEAT_CLI_JSON_METRIC
     (void)json_object_set_new(object, "device", json_string("simulated"));
     (void)json_object_set_new(object, "device_calls", pleat_cli_json_calls(&metrics->device));
+    (void)json_object_set_new(object, "warnings", pleat_cli_trace_notes_json(program));
     return pleat_cli_json_print(object);
 }
 
@@ -93,7 +96,7 @@ static void pleat_cli_list_real(pleat_cli_table_t *table, const char *name, doub
     char text[64];
 
     (void)snprintf(text, sizeof(text), "%.4g", value);
-    pleat_cli_list_row(table, name, text, meaning);
+    pleat_cli_list_row(table, name, isnan(value) ? "not known" : text, meaning);
 }
 
 #define PLEAT_CLI_LIST_TEXT pleat_cli_list_text

@@ -5,9 +5,10 @@
 #define PLEAT_CLI_METRICS_REPORT_H
 
 #include "metrics.h"
+#include "program.h"
 
-/** One replay as a JSON object on a line. 0, or an exit status after a message. */
-int pleat_cli_metrics_print_json(const pleat_metrics_t *metrics);
+/** One replay of @p program as a JSON object on a line. 0, or an exit status after a message. */
+int pleat_cli_metrics_print_json(const pleat_metrics_t *metrics, const pleat_program_t *program);
 
 /** One replay as a list: metric, value, meaning. Result as above. */
 int pleat_cli_metrics_print_list(const pleat_metrics_t *metrics);

@@ -4,6 +4,7 @@
 #include "replay_job.h"
 #include "progress.h"
 #include "report.h"
+#include "trace_notes.h"
 
 #include "perturb.h"
 
@@ -92,6 +93,9 @@ static int pleat_cli_replay_job_take(pleat_cli_replay_job_t *job, pleat_trace_t 
 {
     pleat_status_t status = pleat_cli_replay_job_read(job, trace);
 
+    if (status == PLEAT_OK) {
+        pleat_cli_trace_notes_warn(trace, job->program);
+    }
     job->name = strdup(strcmp(trace->name, "-") == 0 ? "standard input" : trace->name);
     pleat_trace_destroy(trace);
     if (status != PLEAT_OK) {

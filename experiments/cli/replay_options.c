@@ -6,6 +6,8 @@
 #include "conf_text.h"
 #include "report.h"
 
+#include "near_name.h"
+
 #include "vmm/cost.h"
 
 #include <errno.h>
@@ -28,7 +30,7 @@ void pleat_cli_replay_options_init(pleat_cli_replay_options_t *options)
 
 static int pleat_cli_replay_mode_unknown(const pleat_cli_args_t *args, const char *word)
 {
-    const char *nearest = pleat_cli_nearest(word, pleat_cli_modes, PLEAT_MODE_COUNT);
+    const char *nearest = pleat_near_name_find(word, pleat_cli_modes, PLEAT_MODE_COUNT);
     return pleat_cli_args_error(args->command,
                                 "--%s: '%s' is no mode%s%s%s; wanted is classic, torch_expandable "
                                 "or pleated",
@@ -94,6 +96,11 @@ static int pleat_cli_replay_costs(pleat_cli_replay_options_t *options, const cha
     if (length == sizeof(text)) {
         return pleat_cli_error("--costs: %s is longer than %zu bytes and so no cost table", path,
                                PLEAT_COST_TEXT_MAX);
+    }
+    const char *zero = memchr(text, '\0', length);
+    if (zero) {
+        return pleat_cli_error("--costs: %s: a zero byte at offset %td, so this is no text", path,
+                               zero - text);
     }
     if (pleat_cost_table_read(text, length, &options->costs) != PLEAT_OK) {
         return pleat_cli_error("--costs: %s: %s", path, pleat_last_error());
@@ -269,6 +276,7 @@ int pleat_cli_replay_options_finish(pleat_cli_replay_options_t *options)
 {
     pleat_cli_conf_effect_t effect = {{0}};
 
+    options->has_all_modes = options->mode_count == 0 && options->compares;
     if (options->conf_count == 0) {
         options->confs[options->conf_count++] = "";
     }

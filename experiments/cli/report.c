@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 static const char *pleat_cli_report_command;
@@ -131,58 +130,4 @@ int pleat_cli_finish_output(int exit_status)
     }
     return pleat_cli_error("standard output was not written in full: %s",
                            errno ? strerror(errno) : "an earlier write failed");
-}
-
-/* Levenshtein distance without regard to capitals; words longer than the row are never near. */
-static size_t pleat_cli_distance(const char *a, const char *b)
-{
-    enum { ROW = 64 };
-    size_t row[ROW];
-    size_t b_length = strlen(b);
-
-    if (b_length >= ROW) {
-        return SIZE_MAX;
-    }
-    for (size_t j = 0; j <= b_length; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 1; a[i - 1] != '\0'; i++) {
-        size_t diagonal = row[0];
-
-        row[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            char pair[2][2] = {{a[i - 1], '\0'}, {b[j - 1], '\0'}};
-            size_t best = diagonal + (strcasecmp(pair[0], pair[1]) != 0 ? 1 : 0);
-
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[b_length];
-}
-
-const char *pleat_cli_nearest(const char *word, const char *const *names, size_t count)
-{
-    const char *nearest = NULL;
-    size_t nearest_distance = SIZE_MAX;
-    size_t length = strlen(word);
-
-    if (length == 0 || length > 40) {
-        return NULL;
-    }
-    for (size_t i = 0; i < count; i++) {
-        size_t distance = pleat_cli_distance(word, names[i]);
-        size_t allowed = (strlen(names[i]) + 1) / 3;
-
-        if (length >= 3 && strncasecmp(word, names[i], length) == 0) {
-            distance = 1; /* a beginning of the name */
-        }
-        if (distance <= (allowed > 1 ? allowed : 1) && distance < nearest_distance) {
-            nearest = names[i];
-            nearest_distance = distance;
-        }
-    }
-    return nearest;
 }

@@ -43,7 +43,4 @@ bool pleat_cli_has_colour(FILE *stream);
  */
 int pleat_cli_finish_output(int exit_status);
 
-/** Nearest of @p count names to @p word, NULL if none is near enough to be a typing error. */
-const char *pleat_cli_nearest(const char *word, const char *const *names, size_t count);
-
 #endif

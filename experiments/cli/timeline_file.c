@@ -27,7 +27,13 @@ int pleat_cli_timeline_file_open(pleat_cli_timeline_file_t *timeline, const char
     if (csv_path) {
         timeline->file = fopen(csv_path, "we");
     } else {
-        (void)snprintf(timeline->temporary, sizeof(timeline->temporary), "/tmp/pleat-XXXXXX");
+        const char *folder = getenv("TMPDIR");
+        const int length = snprintf(timeline->temporary, sizeof(timeline->temporary),
+                                    "%s/pleat-XXXXXX", folder && *folder ? folder : "/tmp");
+        if (length < 0 || (size_t)length >= sizeof(timeline->temporary)) {
+            timeline->temporary[0] = '\0';
+            return pleat_cli_error("TMPDIR is too long for a temporary file: %s", folder);
+        }
         int descriptor = mkstemp(timeline->temporary);
 
         timeline->path = timeline->temporary;

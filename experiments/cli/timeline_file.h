@@ -12,7 +12,7 @@ typedef struct pleat_cli_timeline_file {
     FILE *file;            /* NULL: neither a timeline nor a picture is wanted */
     const char *path;      /* of the CSV file */
     const char *plot_path; /* NULL: no picture */
-    char temporary[64];    /* path of a file to be removed; "": the user wants to keep it */
+    char temporary[4096];  /* path of a file to be removed; "": the user wants to keep it */
     bool has_header;
 } pleat_cli_timeline_file_t;
 

@@ -405,10 +405,11 @@ pleat_status_t pleat_input_read_line(pleat_input_t *input, pleat_input_line_t *l
     line_out->text = input->window + input->begin;
     line_out->length = length;
     line_out->number = ++input->line_number;
-    if (memchr(line_out->text, '\0', length) != NULL) {
+    const char *zero = memchr(line_out->text, '\0', length);
+    if (zero != NULL) {
         return pleat_input_fail(input, PLEAT_ERR_FORMAT,
-                                "line %" PRIu64 " has a zero byte, so this is no text",
-                                input->line_number);
+                                "line %" PRIu64 ", column %td: a zero byte, so this is no text",
+                                input->line_number, zero - line_out->text + 1);
     }
     if (has_line_end && length > 0 && line_out->text[length - 1] == '\r') {
         line_out->length--;

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { WORDS_MAX = 6 };
+enum { WORDS_MAX = 6, EVENT_WORDS = 5 };
 
 typedef struct pleat_word {
     const char *text;
@@ -79,28 +79,119 @@ static bool pleat_word_is_number(pleat_word_t word)
     return digits == word.length;
 }
 
-/* `alloc`, `oom` and `snapshot` begin lines of both formats. The alloc of a case ends in an address
- * that is `*` or begins with 0x, that of a trace in a time. */
+/* Does a word stand there that only cases have: a sum in braces, or a size with a unit? */
+static bool pleat_word_is_only_of_case(pleat_word_t word)
+{
+    const bool has_unit =
+        word.length > 3 && word.text[word.length - 1] == 'B' && word.text[word.length - 2] == 'i';
+    return has_unit || memchr(word.text, '{', word.length) != NULL;
+}
+
+static bool pleat_word_is_case_address(pleat_word_t word)
+{
+    return pleat_word_is(word, "*") ||
+           (word.length > 2 && word.text[0] == '0' && word.text[1] == 'x');
+}
+
+/*
+ * `alloc`, `oom` and `snapshot` begin lines of both formats. The alloc of a case ends in an address
+ * that is `*` or begins with 0x, that of a trace in a time. UNKNOWN: neither, so it is damaged.
+ */
+static pleat_input_kind_t pleat_shared_line_kind(const pleat_word_t *words, size_t word_count)
+{
+    if (pleat_word_is_case_address(words[word_count - 1])) {
+        return PLEAT_INPUT_CASE;
+    }
+    for (size_t i = 1; i < word_count; i++) {
+        if (pleat_word_is_only_of_case(words[i])) {
+            return PLEAT_INPUT_CASE;
+        }
+    }
+    if (word_count == EVENT_WORDS) {
+        return PLEAT_INPUT_TRACE_TEXT;
+    }
+    const bool is_call = (pleat_word_is(words[0], "oom") && word_count == 3) ||
+                         (pleat_word_is(words[0], "snapshot") && word_count == 1);
+    return is_call ? PLEAT_INPUT_CASE : PLEAT_INPUT_UNKNOWN;
+}
+
+static bool pleat_line_is_shared(const pleat_word_t *words)
+{
+    return pleat_word_is_action(words[0]) && pleat_word_is_of_case(words[0]);
+}
+
+/* What a line belongs to; UNKNOWN when it tells nothing. */
 static pleat_input_kind_t pleat_line_kind(const pleat_word_t *words, size_t word_count)
 {
-    const size_t trace_words = 5;
-    const pleat_word_t last = words[word_count - 1];
-    const bool ends_in_address =
-        pleat_word_is(last, "*") || (last.length > 2 && last.text[0] == '0' && last.text[1] == 'x');
     if (pleat_word_is(words[0], "pleat-oracle")) {
         return PLEAT_INPUT_RECORDING;
     }
-    if (pleat_word_is_action(words[0]) && !ends_in_address &&
-        (word_count == trace_words || !pleat_word_is_of_case(words[0]))) {
+    if (pleat_line_is_shared(words)) {
+        return pleat_shared_line_kind(words, word_count);
+    }
+    if (pleat_word_is_action(words[0])) {
         return PLEAT_INPUT_TRACE_TEXT;
     }
     if (pleat_word_is_of_case(words[0])) {
         return PLEAT_INPUT_CASE;
     }
     /* An unknown action in the shape of an event: the reader of traces will name it. */
-    const bool has_shape = word_count == trace_words && pleat_word_is_number(words[2]) &&
+    const bool has_shape = word_count == EVENT_WORDS && pleat_word_is_number(words[2]) &&
                            pleat_word_is_number(words[3]) && pleat_word_is_number(words[4]);
     return has_shape ? PLEAT_INPUT_TRACE_TEXT : PLEAT_INPUT_UNKNOWN;
+}
+
+/* As pleat_line_kind, for a line behind one that tells nothing: only a whole event or a whole
+ * allocation counts, because other words are those of any text. */
+static pleat_input_kind_t pleat_later_line_kind(const pleat_word_t *words, size_t word_count)
+{
+    const pleat_input_kind_t kind = pleat_line_kind(words, word_count);
+    const bool is_sure = word_count == EVENT_WORDS && pleat_word_is_action(words[0]) &&
+                         (pleat_word_is_number(words[2]) || pleat_word_is_only_of_case(words[2])) &&
+                         pleat_word_is_number(words[3]);
+    return is_sure ? kind : PLEAT_INPUT_UNKNOWN;
+}
+
+/* Lines of a text, one after the other, without comments and empty ones. */
+typedef struct pleat_line_walk {
+    const char *cursor;
+    const char *end;
+    pleat_word_t words[WORDS_MAX];
+    size_t word_count;
+    bool has_comment; /* one was passed */
+} pleat_line_walk_t;
+
+static bool pleat_line_walk_next(pleat_line_walk_t *walk)
+{
+    while (walk->cursor < walk->end) {
+        const char *line = walk->cursor;
+        const char *line_end = memchr(line, '\n', (size_t)(walk->end - line));
+        line_end = line_end != NULL ? line_end : walk->end;
+        walk->cursor = line_end < walk->end ? line_end + 1 : walk->end;
+        walk->word_count = pleat_line_split(line, line_end, walk->words);
+        if (walk->word_count > 0 && walk->words[0].text[0] != '#') {
+            return true;
+        }
+        walk->has_comment |= walk->word_count > 0;
+    }
+    return false;
+}
+
+static pleat_input_kind_t pleat_text_kind(const char *text, size_t length)
+{
+    pleat_line_walk_t walk = {.cursor = text, .end = text + length};
+    if (!pleat_line_walk_next(&walk)) {
+        /* Only comments: a trace without events, which its reader refuses with a better message. */
+        return walk.has_comment ? PLEAT_INPUT_TRACE_TEXT : PLEAT_INPUT_UNKNOWN;
+    }
+    pleat_input_kind_t kind = pleat_line_kind(walk.words, walk.word_count);
+    /* The first line is damaged. Those behind it tell of what; its reader will name the damage. */
+    const bool is_shared = pleat_line_is_shared(walk.words);
+    while (kind == PLEAT_INPUT_UNKNOWN && pleat_line_walk_next(&walk)) {
+        kind = is_shared ? pleat_line_kind(walk.words, walk.word_count)
+                         : pleat_later_line_kind(walk.words, walk.word_count);
+    }
+    return kind == PLEAT_INPUT_UNKNOWN && is_shared ? PLEAT_INPUT_TRACE_TEXT : kind;
 }
 
 pleat_input_kind_t pleat_input_kind_recognize(const char *text, size_t length)
@@ -113,21 +204,7 @@ pleat_input_kind_t pleat_input_kind_recognize(const char *text, size_t length)
     if (length >= 2 && (unsigned char)text[0] == pickle_start && text[1] >= 2 && text[1] <= 5) {
         return PLEAT_INPUT_PICKLE;
     }
-    const char *end = text + length;
-    bool has_comment = false;
-    for (const char *cursor = text; cursor < end;) {
-        const char *line_end = memchr(cursor, '\n', (size_t)(end - cursor));
-        line_end = line_end != NULL ? line_end : end;
-        pleat_word_t words[WORDS_MAX];
-        const size_t word_count = pleat_line_split(cursor, line_end, words);
-        if (word_count > 0 && words[0].text[0] != '#') {
-            return pleat_line_kind(words, word_count);
-        }
-        has_comment = has_comment || word_count > 0;
-        cursor = line_end < end ? line_end + 1 : end;
-    }
-    /* Only comments: a trace without events, which its reader refuses with a better message. */
-    return has_comment ? PLEAT_INPUT_TRACE_TEXT : PLEAT_INPUT_UNKNOWN;
+    return pleat_text_kind(text, length);
 }
 
 const char *pleat_input_kind_text(pleat_input_kind_t kind)

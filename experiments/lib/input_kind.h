@@ -16,7 +16,8 @@
  *
  * A text counts by its first line that is neither empty nor a comment: a trace has five words of
  * which the first is an action, everything else that begins with a word of sessions is a case, and
- * a `pleat-oracle` line makes it a recording.
+ * a `pleat-oracle` line makes it a recording. Where that line is damaged so that it tells nothing,
+ * those behind it decide.
  *
  * @param text  the beginning of the content, not terminated.
  */

@@ -93,6 +93,7 @@ static pleat_status_t player_free_waiting(pleat_player_t *player, uint32_t slot)
     }
     if (status == PLEAT_OK) {
         player->addresses[slot] = 0;
+        player->free_count++;
         player->waits[slot] = stream;
         player->wait_live++;
     }
@@ -162,6 +163,7 @@ pleat_status_t pleat_player_perform(pleat_player_t *player, const pleat_program_
     case PLEAT_PROGRAM_FREE: {
         const pleat_devptr_t address = player->addresses[call->slot];
         player->addresses[call->slot] = 0;
+        player->free_count += address != 0 ? 1 : 0;
         return pleat_free(player->allocator, address);
     }
     case PLEAT_PROGRAM_FREE_WAITS:

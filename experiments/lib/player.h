@@ -27,6 +27,7 @@ typedef struct pleat_player {
     pleat_stream_t *done;      /* streams of the completions since the last allocator call */
     size_t done_count;
     size_t done_capacity;
+    uint64_t free_count;  /* blocks that calls of the program freed */
     uint64_t wait_next;   /* number of the next stream for a wait */
     uint64_t wait_live;   /* frees that wait */
     bool is_done_rising;  /* the handles in done rise */

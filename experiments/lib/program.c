@@ -51,15 +51,22 @@ pleat_status_t pleat_program_create_from(const pleat_program_source_t *source,
     return PLEAT_OK;
 }
 
+static const struct {
+    const char *key;
+    const char *text;
+    bool is_blocking;
+    bool is_warning;
+} program_notes[PLEAT_PROGRAM_NOTE_COUNT] = {
+#define PLEAT_PROGRAM_NOTE_ROW(name, key, is_blocking, is_warning, text) \
+    {#key, text, is_blocking, is_warning},
+    PLEAT_PROGRAM_NOTE_LIST(PLEAT_PROGRAM_NOTE_ROW)
+#undef PLEAT_PROGRAM_NOTE_ROW
+};
+
 bool pleat_program_is_checkable(const pleat_program_t *program, pleat_program_note_t *note_out)
 {
-    static const bool is_blocking[PLEAT_PROGRAM_NOTE_COUNT] = {
-#define PLEAT_PROGRAM_NOTE_BLOCKING(name, is_blocking, text) is_blocking,
-        PLEAT_PROGRAM_NOTE_LIST(PLEAT_PROGRAM_NOTE_BLOCKING)
-#undef PLEAT_PROGRAM_NOTE_BLOCKING
-    };
     for (unsigned note = 0; note < PLEAT_PROGRAM_NOTE_COUNT; note++) {
-        if (is_blocking[note] && program->notes[note].count > 0) {
+        if (program_notes[note].is_blocking && program->notes[note].count > 0) {
             if (note_out != NULL) {
                 *note_out = (pleat_program_note_t)note;
             }
@@ -81,12 +88,17 @@ const char *pleat_program_call_text(pleat_program_call_kind_t kind)
 
 const char *pleat_program_note_text(pleat_program_note_t note)
 {
-    static const char *const texts[PLEAT_PROGRAM_NOTE_COUNT] = {
-#define PLEAT_PROGRAM_NOTE_TEXT(name, is_blocking, text) text,
-        PLEAT_PROGRAM_NOTE_LIST(PLEAT_PROGRAM_NOTE_TEXT)
-#undef PLEAT_PROGRAM_NOTE_TEXT
-    };
-    return (unsigned)note < PLEAT_PROGRAM_NOTE_COUNT ? texts[note] : "unknown note";
+    return (unsigned)note < PLEAT_PROGRAM_NOTE_COUNT ? program_notes[note].text : "unknown note";
+}
+
+const char *pleat_program_note_key(pleat_program_note_t note)
+{
+    return (unsigned)note < PLEAT_PROGRAM_NOTE_COUNT ? program_notes[note].key : "unknown";
+}
+
+bool pleat_program_note_is_warning(pleat_program_note_t note)
+{
+    return (unsigned)note < PLEAT_PROGRAM_NOTE_COUNT && program_notes[note].is_warning;
 }
 
 const char *pleat_undecided_text(pleat_undecided_t undecided)

@@ -41,23 +41,37 @@ typedef enum pleat_program_call_kind {
         PLEAT_PROGRAM_CALL_COUNT
 } pleat_program_call_kind_t;
 
-/* X(name, is_blocking, text): what is odd about a trace. A blocking note means that the recording
- * cannot be compared with the engine, because what came before or between is not known. */
-#define PLEAT_PROGRAM_NOTE_LIST(X)                                                                \
-    X(NO_SEGMENTS, true, "it has no segment_alloc: what was asked of the device is not recorded") \
-    X(NOT_CLASSIC, true, "it has segment_map or segment_unmap: not recorded in classic mode")     \
-    X(OUTSIDE, true,                                                                              \
-      "addresses outside every segment that it shows: it begins in the middle, or is damaged")    \
-    X(SEGMENT_UNKNOWN, true, "segment_free of a segment that it does not show")                   \
-    X(SEGMENT_OVERLAP, true, "segment_alloc over a segment that was not freed")                   \
-    X(FREE_UNKNOWN, false, "frees of addresses that are not live")                                \
-    X(COMPLETION_UNKNOWN, false, "completions of addresses that do not wait")                     \
-    X(ALLOC_LIVE, false, "allocations at addresses that are still live or waiting")               \
-    X(ADDRESS_ZERO, false, "blocks at address 0")                                                 \
-    X(SEGMENT_UNUSED, false, "segment_alloc without the allocation that needed it")
+/* X(name, key, is_blocking, is_warning, text): what is odd about a trace. A blocking note means
+ * that the recording cannot be compared with the engine, because what came before or between is not
+ * known. A warning is worth a word in a replay, too: the trace contradicts itself, as one does
+ * whose beginning was overwritten in a ring; the replay goes on without what cannot be. */
+#define PLEAT_PROGRAM_NOTE_LIST(X)                                                             \
+    X(NO_SEGMENTS, no_segments, true, false,                                                   \
+      "it has no segment_alloc: what was asked of the device is not recorded")                 \
+    X(NOT_CLASSIC, not_classic, true, false,                                                   \
+      "it has segment_map or segment_unmap: not recorded in classic mode")                     \
+    X(OUTSIDE, outside, true, false,                                                           \
+      "addresses outside every segment that it shows: it begins in the middle, or is damaged") \
+    X(SEGMENT_UNKNOWN, segment_unknown, true, true,                                            \
+      "segment_free of a segment that it does not show")                                       \
+    X(SEGMENT_OVERLAP, segment_overlap, true, true,                                            \
+      "segment_alloc over a segment that was not freed")                                       \
+    X(SEGMENT_DIFFERS, segment_differs, false, true,                                           \
+      "segment_free with another size than the segment has")                                   \
+    X(SEGMENT_UNUSED, segment_unused, false, true,                                             \
+      "segment_alloc without the allocation that needed it")                                   \
+    X(FREE_UNKNOWN, free_unknown, false, true, "frees of addresses that are not live")         \
+    X(FREE_DIFFERS, free_differs, false, true,                                                 \
+      "frees or completions with another size or stream than the allocation has")              \
+    X(COMPLETION_UNKNOWN, completion_unknown, false, true,                                     \
+      "completions of addresses that do not wait")                                             \
+    X(ALLOC_LIVE, alloc_live, false, true,                                                     \
+      "allocations at addresses that are still live or waiting")                               \
+    X(ADDRESS_ZERO, address_zero, false, true, "allocations at address 0, which is none")      \
+    X(TIME_BACK, time_back, false, true, "time stamps below an earlier one, which counts instead")
 
 typedef enum pleat_program_note {
-#define PLEAT_PROGRAM_NOTE_ENUM(name, is_blocking, text) PLEAT_PROGRAM_NOTE_##name,
+#define PLEAT_PROGRAM_NOTE_ENUM(name, key, is_blocking, is_warning, text) PLEAT_PROGRAM_NOTE_##name,
     PLEAT_PROGRAM_NOTE_LIST(PLEAT_PROGRAM_NOTE_ENUM)
 #undef PLEAT_PROGRAM_NOTE_ENUM
         PLEAT_PROGRAM_NOTE_COUNT
@@ -138,7 +152,7 @@ typedef struct pleat_program {
     pleat_program_finding_t undecided[PLEAT_UNDECIDED_COUNT];
     uint64_t event_count;
     uint64_t first_time_us;
-    uint64_t duration_us; /* from the first event to the latest */
+    uint64_t duration_us; /* from the first event to the latest time stamp */
 } pleat_program_t;
 
 /**
@@ -163,9 +177,13 @@ void pleat_program_destroy(pleat_program_t *program);
 /** Can the recording be compared with the engine? If not, @p note_out (may be NULL) says why. */
 bool pleat_program_is_checkable(const pleat_program_t *program, pleat_program_note_t *note_out);
 
+/** Is a note worth a word in a replay? @par Threads any.   @par Cost constant. */
+bool pleat_program_note_is_warning(pleat_program_note_t note);
+
 /** Texts of kinds, notes and undecided points. @par Threads any.   @par Cost constant; static. */
 const char *pleat_program_call_text(pleat_program_call_kind_t kind);
 const char *pleat_program_note_text(pleat_program_note_t note);
+const char *pleat_program_note_key(pleat_program_note_t note); /* for machines */
 const char *pleat_undecided_text(pleat_undecided_t undecided);
 
 #endif

@@ -6,7 +6,7 @@
 #include "../../core/size_class.h"
 #include "number_map.h"
 #include "program_run.h"
-#include "stream_order.h"
+#include "program_streams.h"
 #include "trace_segments.h"
 
 #include <pleat/sim.h>
@@ -30,6 +30,7 @@ typedef struct program_reader {
     pleat_number_map_t live;    /* address to slot */
     pleat_number_map_t waiting; /* address to slot: freed, not complete */
     program_list_t free_slots;
+    program_list_t slot_events; /* by slot: the event of its allocation */
     pleat_trace_segments_t segments;
     pleat_stream_order_t order;
     uint64_t now_us;    /* time of the last call */
@@ -94,22 +95,6 @@ static void program_undecided(program_reader_t *reader, pleat_undecided_t what, 
     program_find(&reader->program->undecided[what], event);
 }
 
-static uint32_t program_stream_index(const pleat_program_t *program, pleat_stream_t stream)
-{
-    uint32_t first = 0;
-    uint32_t count = program->stream_count;
-    while (count > 1) {
-        const uint32_t half = count / 2;
-        if (program->streams[first + half] <= stream) {
-            first += half;
-            count -= half;
-        } else {
-            count = half;
-        }
-    }
-    return first;
-}
-
 /* Add a call whose events are those from group_first to before @p end; the group begins anew. */
 static pleat_status_t program_emit(program_reader_t *reader, pleat_program_call_t call,
                                    uint32_t end)
@@ -147,12 +132,17 @@ static pleat_status_t program_emit_bare(program_reader_t *reader, pleat_program_
     return status;
 }
 
-static uint32_t program_take_slot(program_reader_t *reader)
+/* A slot for the allocation at @p event. */
+static pleat_status_t program_take_slot(program_reader_t *reader, uint32_t event,
+                                        uint32_t *slot_out)
 {
     if (reader->free_slots.count > 0) {
-        return reader->free_slots.items[--reader->free_slots.count];
+        *slot_out = reader->free_slots.items[--reader->free_slots.count];
+        reader->slot_events.items[*slot_out] = event;
+        return PLEAT_OK;
     }
-    return reader->program->slot_count++;
+    *slot_out = reader->program->slot_count++;
+    return program_list_push(&reader->slot_events, event);
 }
 
 static pleat_status_t program_map_add(pleat_number_map_t *map, pleat_devptr_t address,
@@ -249,8 +239,8 @@ static void program_note_stream_order(program_reader_t *reader)
         const pleat_trace_event_t *b = &reader->trace->events[reader->freed.items[i]];
         if ((a->bytes == PLEAT_SMALL_SEGMENT_BYTES) == (b->bytes == PLEAT_SMALL_SEGMENT_BYTES)) {
             pleat_stream_order_note(&reader->order,
-                                    program_stream_index(reader->program, a->stream),
-                                    program_stream_index(reader->program, b->stream));
+                                    pleat_program_stream_index(reader->program, a->stream),
+                                    pleat_program_stream_index(reader->program, b->stream));
         }
     }
     if (reader->order.note_count != before) {
@@ -405,6 +395,26 @@ static pleat_status_t program_close_group_for(program_reader_t *reader, uint32_t
     return status;
 }
 
+/* Does a free or completion tell of the block that was allocated? */
+static void program_see_free(program_reader_t *reader, uint32_t event, uint32_t slot)
+{
+    const pleat_trace_event_t *e = &reader->trace->events[event];
+    const pleat_trace_event_t *allocation = &reader->trace->events[reader->slot_events.items[slot]];
+    if (e->bytes != allocation->bytes || e->stream != allocation->stream) {
+        program_note(reader, PLEAT_PROGRAM_NOTE_FREE_DIFFERS, event);
+    }
+}
+
+static void program_see_time(program_reader_t *reader, uint32_t event)
+{
+    const uint64_t time_us = reader->trace->events[event].time_us;
+    if (time_us < reader->latest_us) {
+        program_note(reader, PLEAT_PROGRAM_NOTE_TIME_BACK, event);
+    } else {
+        reader->latest_us = time_us;
+    }
+}
+
 /* A block that the trace allocates over was freed without the trace telling. */
 static pleat_status_t program_end_overlaid(program_reader_t *reader, uint32_t event)
 {
@@ -433,7 +443,7 @@ static pleat_status_t program_read_alloc(program_reader_t *reader, uint32_t even
     pleat_program_call_t call = {.kind = PLEAT_PROGRAM_ALLOC,
                                  .bytes = e->bytes,
                                  .time_us = e->time_us,
-                                 .stream = program_stream_index(reader->program, e->stream)};
+                                 .stream = pleat_program_stream_index(reader->program, e->stream)};
     if (e->action == PLEAT_ACTION_OOM) {
         program_undecided(reader, PLEAT_UNDECIDED_FAILED_REQUEST, event);
         call.kind = PLEAT_PROGRAM_ALLOC_FAILS;
@@ -449,7 +459,9 @@ static pleat_status_t program_read_alloc(program_reader_t *reader, uint32_t even
     }
     status = program_end_overlaid(reader, event);
     if (status == PLEAT_OK) {
-        call.slot = program_take_slot(reader);
+        status = program_take_slot(reader, event, &call.slot);
+    }
+    if (status == PLEAT_OK) {
         status = program_map_add(&reader->live, e->address, call.slot);
     }
     return status == PLEAT_OK ? program_emit(reader, call, event + 1) : status;
@@ -469,16 +481,20 @@ static pleat_status_t program_read_free(program_reader_t *reader, uint32_t *even
     }
     if (is_complete) {
         *event_inout = event + 1;
-        reader->latest_us = e[1].time_us > reader->latest_us ? e[1].time_us : reader->latest_us;
+        program_see_time(reader, event + 1);
     }
     pleat_program_call_t call = {
         .kind = PLEAT_PROGRAM_STRAY, .bytes = e->bytes, .time_us = e->time_us};
     if (!program_map_take(&reader->live, e->address, &call.slot)) {
-        const bool is_outside = !pleat_trace_segments_contain(&reader->segments, e->address);
-        program_note(reader,
-                     is_outside ? PLEAT_PROGRAM_NOTE_OUTSIDE : PLEAT_PROGRAM_NOTE_FREE_UNKNOWN,
-                     event);
-    } else if (is_complete) {
+        program_note(reader, PLEAT_PROGRAM_NOTE_FREE_UNKNOWN, event);
+        if (!pleat_trace_segments_contain(&reader->segments, e->address)) {
+            program_note(reader, PLEAT_PROGRAM_NOTE_OUTSIDE, event);
+        }
+        return program_emit(reader, call, *event_inout + 1);
+    }
+    program_see_free(reader, event, call.slot);
+    if (is_complete) {
+        program_see_free(reader, event + 1, call.slot);
         (void)pleat_trace_segments_end_block(&reader->segments, e->address);
         call.kind = PLEAT_PROGRAM_FREE;
         status = program_list_push(&reader->free_slots, call.slot);
@@ -497,9 +513,32 @@ static pleat_status_t program_read_completion(program_reader_t *reader, uint32_t
         program_note(reader, PLEAT_PROGRAM_NOTE_COMPLETION_UNKNOWN, event);
         return PLEAT_OK;
     }
+    program_see_free(reader, event, slot);
     (void)pleat_trace_segments_end_block(&reader->segments, reader->trace->events[event].address);
     const pleat_status_t status = program_list_push(&reader->late, event);
     return status == PLEAT_OK ? program_list_push(&reader->late_slots, slot) : status;
+}
+
+/* More memory from the device. */
+static pleat_status_t program_grow_segments(program_reader_t *reader, uint32_t event)
+{
+    const pleat_trace_event_t *e = &reader->trace->events[event];
+    pleat_trace_segments_t *segments = &reader->segments;
+    pleat_status_t status = PLEAT_OK;
+    reader->segment_allocs++;
+    reader->segment_bytes = e->bytes;
+    reader->last_segment_alloc = event;
+    if (e->action == PLEAT_ACTION_SEGMENT_MAP) {
+        const uint64_t room = UINT64_MAX - segments->reserved_bytes;
+        segments->reserved_bytes += e->bytes < room ? e->bytes : room;
+    } else {
+        status = pleat_trace_segments_add(segments, e->address, e->bytes);
+    }
+    if (status == PLEAT_ERR_INVALID) {
+        program_note(reader, PLEAT_PROGRAM_NOTE_SEGMENT_OVERLAP, event);
+        status = PLEAT_OK;
+    }
+    return status;
 }
 
 static pleat_status_t program_read_segment(program_reader_t *reader, uint32_t event)
@@ -510,38 +549,26 @@ static pleat_status_t program_read_segment(program_reader_t *reader, uint32_t ev
         program_note(reader, PLEAT_PROGRAM_NOTE_NOT_CLASSIC, event);
     }
     if (e->action == PLEAT_ACTION_SEGMENT_ALLOC || e->action == PLEAT_ACTION_SEGMENT_MAP) {
-        reader->segment_allocs++;
-        reader->segment_bytes = e->bytes;
-        reader->last_segment_alloc = event;
-        if (e->action == PLEAT_ACTION_SEGMENT_MAP) {
-            segments->reserved_bytes += e->bytes;
-            return PLEAT_OK;
-        }
-        const pleat_status_t status = pleat_trace_segments_add(segments, e->address, e->bytes);
-        if (status == PLEAT_ERR_INVALID) {
-            program_note(reader, PLEAT_PROGRAM_NOTE_SEGMENT_OVERLAP, event);
-            return PLEAT_OK;
-        }
-        return status;
+        return program_grow_segments(reader, event);
     }
     if (reader->freed.count == 0) {
         reader->reserved_before_run = segments->reserved_bytes;
     }
+    const uint64_t bytes_before = segments->reserved_bytes;
     if (e->action == PLEAT_ACTION_SEGMENT_UNMAP) {
-        segments->reserved_bytes -= e->bytes;
+        segments->reserved_bytes -= e->bytes < bytes_before ? e->bytes : bytes_before;
     } else if (!pleat_trace_segments_remove(segments, e->address)) {
         program_note(reader, PLEAT_PROGRAM_NOTE_SEGMENT_UNKNOWN, event);
+    } else if (bytes_before - segments->reserved_bytes != e->bytes) {
+        program_note(reader, PLEAT_PROGRAM_NOTE_SEGMENT_DIFFERS, event);
     }
     return program_list_push(&reader->freed, event);
 }
 
 static pleat_status_t program_read_event(program_reader_t *reader, uint32_t *event_inout)
 {
-    const pleat_trace_event_t *e = &reader->trace->events[*event_inout];
-    if (e->time_us > reader->latest_us) {
-        reader->latest_us = e->time_us;
-    }
-    switch (e->action) {
+    program_see_time(reader, *event_inout);
+    switch (reader->trace->events[*event_inout].action) {
     case PLEAT_ACTION_ALLOC:
     case PLEAT_ACTION_OOM:
         return program_read_alloc(reader, *event_inout);
@@ -561,61 +588,11 @@ static pleat_status_t program_read_event(program_reader_t *reader, uint32_t *eve
     return PLEAT_OK;
 }
 
-/* All stream numbers of the trace, rising. */
-static pleat_status_t program_collect_streams(program_reader_t *reader)
-{
-    pleat_program_t *program = reader->program;
-    size_t capacity = 0;
-    for (uint64_t i = 0; i < reader->trace->event_count; i++) {
-        const pleat_stream_t stream = reader->trace->events[i].stream;
-        uint32_t place = 0;
-        if (program->stream_count > 0) {
-            place = program_stream_index(program, stream);
-            if (program->streams[place] == stream) {
-                continue;
-            }
-            place += program->streams[place] < stream ? 1 : 0;
-        }
-        void *streams = program->streams;
-        const pleat_status_t status =
-            program_grow(&streams, &capacity, program->stream_count, sizeof(*program->streams));
-        if (status != PLEAT_OK) {
-            return status;
-        }
-        program->streams = streams;
-        for (uint32_t k = program->stream_count; k > place; k--) {
-            program->streams[k] = program->streams[k - 1];
-        }
-        program->streams[place] = stream;
-        program->stream_count++;
-    }
-    return PLEAT_OK;
-}
-
-static pleat_status_t program_choose_handles(program_reader_t *reader)
-{
-    pleat_program_t *program = reader->program;
-    const uint32_t count = program->stream_count;
-    uint32_t *ranks = calloc((size_t)count + 1, sizeof(*ranks));
-    program->handles = calloc((size_t)count + 1, sizeof(*program->handles));
-    if (ranks == NULL || program->handles == NULL) {
-        free(ranks);
-        pleat_error_set("no host memory for %u streams of a trace", count);
-        return PLEAT_ERR_OOM_HOST;
-    }
-    (void)pleat_stream_order_solve(&reader->order, count, ranks);
-    for (uint32_t i = 0; i < count; i++) {
-        program->handles[i] = program->streams[ranks[i]];
-    }
-    free(ranks);
-    return PLEAT_OK;
-}
-
 static pleat_status_t program_read_all(program_reader_t *reader)
 {
     pleat_program_t *program = reader->program;
     const uint32_t end = (uint32_t)reader->trace->event_count;
-    pleat_status_t status = program_collect_streams(reader);
+    pleat_status_t status = pleat_program_streams_collect(program, reader->trace);
     program->event_count = end;
     program->first_time_us = end > 0 ? reader->trace->events[0].time_us : 0;
     reader->now_us = program->first_time_us;
@@ -631,7 +608,7 @@ static pleat_status_t program_read_all(program_reader_t *reader)
     }
     status = program_close_group(reader, end);
     if (status == PLEAT_OK) {
-        status = program_choose_handles(reader);
+        status = pleat_program_streams_choose_handles(program, &reader->order);
     }
     program->duration_us = reader->latest_us - program->first_time_us;
     program->undecided[PLEAT_UNDECIDED_IDLE_EMPTY_CACHE].count = PLEAT_UNDECIDED_ANYWHERE;
@@ -662,6 +639,7 @@ pleat_status_t pleat_program_read(pleat_program_t *program, const pleat_program_
     pleat_number_map_fini(&reader.waiting);
     pleat_trace_segments_fini(&reader.segments);
     free(reader.free_slots.items);
+    free(reader.slot_events.items);
     free(reader.freed.items);
     free(reader.late.items);
     free(reader.late_slots.items);

@@ -1,6 +1,12 @@
 /*
  * queue_order: depth-first search over the queues, cut wherever the completions so far differ from
  * the recorded ones.
+ *
+ * A call looks at the queues up to two times: an allocation polls them, which ends the waits that
+ * are ready in front of each, and may later wait for all that is left; empty_cache only waits. Both
+ * go through the queues in the same order. Which waits end in which phase, and so how many frees
+ * complete in each, does not depend on that order. So the recorded sequence is known to be cut in
+ * two at a certain place, and a search follows both parts at once.
  */
 #include "queue_order.h"
 
@@ -12,16 +18,17 @@
 #define QUEUES_MAX 64u
 #define STEPS_MAX 20000u
 
+enum { PHASE_POLL, PHASE_WAIT, PHASE_COUNT };
+
 typedef struct order_wait {
     pleat_stream_t stream;
-    uint32_t block; /* index into pending */
+    uint32_t block; /* index into addresses and pending */
     bool is_ready;
 } order_wait_t;
 
 typedef struct order_queue {
     pleat_stream_t stream;
-    size_t first; /* into waits */
-    size_t count;
+    size_t begin[PHASE_COUNT + 1]; /* into waits: where each phase begins, and the end */
     bool is_visited;
 } order_queue_t;
 
@@ -30,22 +37,28 @@ struct pleat_queue_order {
     size_t wait_count;
     size_t capacity; /* of waits, addresses and pending */
     pleat_devptr_t *addresses;
-    uint32_t *pending; /* waits of the block that are not over */
+    uint32_t *pending[PHASE_COUNT]; /* waits of the block that are not over, in each phase */
     size_t block_count;
     order_queue_t queues[QUEUES_MAX];
     size_t queue_count;
     pleat_stream_t chosen[QUEUES_MAX]; /* the order found, or that of the call before */
     size_t chosen_count;
     size_t steps;
-    bool has_failed; /* no host memory, or too many queues */
+    bool has_no_memory;
+    bool has_too_many; /* queues */
 };
 
-/* What a search is for. */
+/* What a search is for: the completions of both phases, those of phase p from begin[p] on. */
 typedef struct order_goal {
     const pleat_devptr_t *addresses;
-    size_t count;
-    bool can_wait;
+    size_t begin[PHASE_COUNT + 1];
 } order_goal_t;
+
+/* How far a search has come. */
+typedef struct order_state {
+    size_t depth;                 /* queues placed */
+    size_t position[PHASE_COUNT]; /* next completion of each phase */
+} order_state_t;
 
 pleat_queue_order_t *pleat_queue_order_create(void)
 {
@@ -59,7 +72,9 @@ void pleat_queue_order_destroy(pleat_queue_order_t *order)
     }
     free(order->waits);
     free(order->addresses);
-    free(order->pending);
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        free(order->pending[phase]);
+    }
     free(order);
 }
 
@@ -77,15 +92,16 @@ static bool order_grow(pleat_queue_order_t *order)
     if (addresses != NULL) {
         order->addresses = addresses;
     }
-    uint32_t *pending = realloc(order->pending, capacity * sizeof(*pending));
-    if (pending != NULL) {
-        order->pending = pending;
+    bool has_room = waits != NULL && addresses != NULL;
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        uint32_t *pending = realloc(order->pending[phase], capacity * sizeof(*pending));
+        if (pending != NULL) {
+            order->pending[phase] = pending;
+        }
+        has_room = has_room && pending != NULL;
     }
-    if (waits == NULL || addresses == NULL || pending == NULL) {
-        return false;
-    }
-    order->capacity = capacity;
-    return true;
+    order->capacity = has_room ? capacity : order->capacity;
+    return has_room;
 }
 
 static uint32_t order_block(pleat_queue_order_t *order, pleat_devptr_t address)
@@ -96,7 +112,7 @@ static uint32_t order_block(pleat_queue_order_t *order, pleat_devptr_t address)
     }
     if (i == order->block_count) {
         order->addresses[i] = address;
-        order->pending[i] = 0;
+        order->pending[PHASE_POLL][i] = 0;
         order->block_count++;
     }
     return (uint32_t)i;
@@ -108,58 +124,74 @@ static void order_add(void *context, pleat_stream_t stream, pleat_devptr_t addre
     pleat_queue_order_t *order = context;
     const bool is_new =
         order->queue_count == 0 || order->queues[order->queue_count - 1].stream != stream;
-    if (order->has_failed || (is_new && order->queue_count == QUEUES_MAX) || !order_grow(order)) {
-        order->has_failed = true;
+    order->has_too_many |= is_new && order->queue_count == QUEUES_MAX;
+    if (order->has_too_many || order->has_no_memory || !order_grow(order)) {
+        order->has_no_memory |= !order->has_too_many;
         return;
     }
     if (is_new) {
         order->queues[order->queue_count++] =
-            (order_queue_t){.stream = stream, .first = order->wait_count};
+            (order_queue_t){.stream = stream, .begin = {[PHASE_POLL] = order->wait_count}};
     }
     const uint32_t block = order_block(order, address);
-    order->pending[block]++;
+    order->pending[PHASE_POLL][block]++;
     order->waits[order->wait_count++] =
         (order_wait_t){.stream = stream, .block = block, .is_ready = is_ready};
-    order->queues[order->queue_count - 1].count++;
+    order->queues[order->queue_count - 1].begin[PHASE_COUNT] = order->wait_count;
 }
 
-/*
- * End the first @p done_count waits of a queue, or all that are ready. Returns the number of waits
- * ended; @p position moves over the completions that match the goal; *is_match_out: all did.
- */
-static size_t order_drain(pleat_queue_order_t *order, const order_queue_t *queue,
-                          const order_goal_t *goal, size_t *position, bool *is_match_out)
+/* Decide which waits end in the poll, and with them which are left for the wait. Returns how many
+ * frees complete in the poll. */
+static size_t order_part(pleat_queue_order_t *order, bool has_poll)
 {
+    for (size_t block = 0; block < order->block_count; block++) {
+        order->pending[PHASE_WAIT][block] = order->pending[PHASE_POLL][block];
+    }
+    size_t completed = 0;
+    for (size_t i = 0; i < order->queue_count; i++) {
+        order_queue_t *queue = &order->queues[i];
+        size_t next = queue->begin[PHASE_POLL];
+        while (has_poll && next < queue->begin[PHASE_COUNT] && order->waits[next].is_ready) {
+            completed += --order->pending[PHASE_WAIT][order->waits[next].block] == 0 ? 1 : 0;
+            next++;
+        }
+        queue->begin[PHASE_WAIT] = next;
+    }
+    return completed;
+}
+
+/* End the waits of a queue in a phase. Returns how many were ended before a completion other than
+ * the goal's; *is_match_out: there was none. */
+static size_t order_drain(pleat_queue_order_t *order, const order_queue_t *queue, int phase,
+                          const order_goal_t *goal, order_state_t *state, bool *is_match_out)
+{
+    const size_t first = queue->begin[phase];
+    const size_t count = queue->begin[phase + 1] - first;
     size_t ended = 0;
     *is_match_out = true;
-    while (ended < queue->count && *is_match_out) {
-        const order_wait_t *wait = &order->waits[queue->first + ended];
-        if (!wait->is_ready && !goal->can_wait) {
-            break;
-        }
-        ended++;
-        if (--order->pending[wait->block] == 0) {
-            *is_match_out = *position < goal->count &&
-                            goal->addresses[*position] == order->addresses[wait->block];
-            *position += *is_match_out ? 1 : 0;
+    while (ended < count && *is_match_out) {
+        const uint32_t block = order->waits[first + ended++].block;
+        if (--order->pending[phase][block] == 0) {
+            const size_t position = state->position[phase]++;
+            *is_match_out = position < goal->begin[phase + 1] &&
+                            goal->addresses[position] == order->addresses[block];
         }
     }
     return ended;
 }
 
-static void order_undo(pleat_queue_order_t *order, const order_queue_t *queue, size_t ended)
+static void order_undo(pleat_queue_order_t *order, const order_queue_t *queue, int phase,
+                       size_t ended)
 {
     for (size_t i = 0; i < ended; i++) {
-        order->pending[order->waits[queue->first + i].block]++;
+        order->pending[phase][order->waits[queue->begin[phase] + i].block]++;
     }
 }
 
-/* Extend an order of @p depth queues to one that completes the goal from @p position on. */
-static bool order_search(pleat_queue_order_t *order, const order_goal_t *goal, size_t depth,
-                         size_t position)
+/* Extend an order to one that completes the goal. */
+static bool order_search(pleat_queue_order_t *order, const order_goal_t *goal, order_state_t state)
 {
-    if (depth == order->queue_count) {
-        /* What is left completes in a later step of the call, which waits for everything. */
+    if (state.depth == order->queue_count) {
         return true;
     }
     for (size_t i = 0; i < order->queue_count && order->steps < STEPS_MAX; i++) {
@@ -169,12 +201,17 @@ static bool order_search(pleat_queue_order_t *order, const order_goal_t *goal, s
         }
         order->steps++;
         queue->is_visited = true;
-        size_t next = position;
-        bool is_match = false;
-        const size_t ended = order_drain(order, queue, goal, &next, &is_match);
-        order->chosen[depth] = queue->stream;
-        const bool is_found = is_match && order_search(order, goal, depth + 1, next);
-        order_undo(order, queue, ended);
+        order_state_t next = state;
+        bool is_match = true;
+        const size_t polled = order_drain(order, queue, PHASE_POLL, goal, &next, &is_match);
+        size_t waited = 0;
+        if (is_match && goal->begin[PHASE_WAIT] < goal->begin[PHASE_COUNT]) {
+            waited = order_drain(order, queue, PHASE_WAIT, goal, &next, &is_match);
+        }
+        order->chosen[next.depth++] = queue->stream;
+        const bool is_found = is_match && order_search(order, goal, next);
+        order_undo(order, queue, PHASE_WAIT, waited);
+        order_undo(order, queue, PHASE_POLL, polled);
         queue->is_visited = false;
         if (is_found) {
             return true;
@@ -201,7 +238,7 @@ static void order_sort_as_before(pleat_queue_order_t *order)
 }
 
 pleat_status_t pleat_queue_order_fit(pleat_queue_order_t *order, pleat_allocator_t *allocator,
-                                     const pleat_devptr_t *addresses, size_t count, bool can_wait)
+                                     const pleat_devptr_t *addresses, size_t count, bool has_poll)
 {
     if (count < 2) {
         return PLEAT_OK; /* one completion leaves nothing to decide */
@@ -210,14 +247,24 @@ pleat_status_t pleat_queue_order_fit(pleat_queue_order_t *order, pleat_allocator
     order->block_count = 0;
     order->queue_count = 0;
     order->steps = 0;
-    order->has_failed = false;
+    order->has_no_memory = false;
+    order->has_too_many = false;
     pleat_allocator_visit_waiting(allocator, order_add, order);
-    if (order->has_failed || order->queue_count < 2) {
+    if (order->has_no_memory) {
+        pleat_error_set("no host memory for the order of %zu waiting frees", order->wait_count);
+        return PLEAT_ERR_OOM_HOST;
+    }
+    if (order->has_too_many || order->queue_count < 2) {
         return PLEAT_OK;
     }
     order_sort_as_before(order);
-    const order_goal_t goal = {.addresses = addresses, .count = count, .can_wait = can_wait};
-    if (!order_search(order, &goal, 0, 0)) {
+    const size_t polled = order_part(order, has_poll);
+    if (count != polled && count != order->block_count) {
+        return PLEAT_OK; /* neither all that is ready nor all that waits: no order gives that */
+    }
+    const order_goal_t goal = {.addresses = addresses,
+                               .begin = {[PHASE_WAIT] = polled, [PHASE_COUNT] = count}};
+    if (!order_search(order, &goal, (order_state_t){.position = {[PHASE_WAIT] = polled}})) {
         order->chosen_count = 0;
         return PLEAT_OK;
     }

@@ -25,7 +25,8 @@ void pleat_queue_order_destroy(pleat_queue_order_t *order);
  * and set it.
  *
  * @param addresses  blocks whose frees complete in the call.
- * @param can_wait   the call waits for every waiting free, ready or not.
+ * @param has_poll   the call first ends what is ready, and may then wait for the rest (an
+ *                   allocation); false: it waits for every free at once (empty_cache).
  * @retval PLEAT_OK            set; or nothing to decide, or no order fits: the engine's stays, and
  *                             the comparison will tell.
  * @retval PLEAT_ERR_OOM_HOST  no host memory.
@@ -35,6 +36,6 @@ void pleat_queue_order_destroy(pleat_queue_order_t *order);
 PLEAT_NODISCARD pleat_status_t pleat_queue_order_fit(pleat_queue_order_t *order,
                                                      pleat_allocator_t *allocator,
                                                      const pleat_devptr_t *addresses, size_t count,
-                                                     bool can_wait);
+                                                     bool has_poll);
 
 #endif

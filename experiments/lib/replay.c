@@ -196,8 +196,7 @@ static pleat_status_t replay_pass(pleat_replay_t *replay, uint32_t pass, uint32_
     }
     replay->meter.alloc_count +=
         program->counts[PLEAT_PROGRAM_ALLOC] + program->counts[PLEAT_PROGRAM_ALLOC_FAILS];
-    replay->meter.free_count +=
-        program->counts[PLEAT_PROGRAM_FREE] + program->counts[PLEAT_PROGRAM_FREE_WAITS];
+    replay->meter.free_count = replay->player.free_count;
     replay->meter.flush_count += program->counts[PLEAT_PROGRAM_EMPTY_CACHE];
     /* What is held when the trace ends is held until its last time stamp. */
     pleat_meter_advance(&replay->meter, (pass + (uint64_t)1) * program->duration_us);

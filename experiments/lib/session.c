@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *pleat_session_call_word(pleat_session_call_kind_t kind)
 {
@@ -26,6 +27,26 @@ const char *pleat_session_call_word(pleat_session_call_kind_t kind)
         break;
     }
     return "unknown";
+}
+
+const char *pleat_session_mode_word(unsigned mode)
+{
+#define PLEAT_SESSION_MODE_WORD(name, number, word)    \
+    if (mode == (unsigned)PLEAT_SESSION_MODE_##name) { \
+        return word;                                   \
+    }
+    PLEAT_SESSION_MODE_LIST(PLEAT_SESSION_MODE_WORD)
+#undef PLEAT_SESSION_MODE_WORD
+    return "unknown";
+}
+
+unsigned pleat_session_modes(const pleat_session_t *session)
+{
+    if (session->modes != 0) {
+        return session->modes;
+    }
+    const bool is_expandable = strstr(session->settings, "expandable_segments:True") != NULL;
+    return is_expandable ? PLEAT_SESSION_MODE_TORCH_EXPANDABLE : PLEAT_SESSION_MODE_CLASSIC;
 }
 
 void pleat_session_destroy(pleat_session_t *session)
@@ -63,13 +84,15 @@ static pleat_status_t pleat_session_take_line(void *context, pleat_scan_t *scan)
     }
     if (pleat_text_is(word, "end")) {
         builder->is_ended = true;
-        return pleat_scan_end(scan, "end");
+        builder->session->end_line = scan->line;
+        const pleat_status_t status = pleat_session_builder_close_call(builder);
+        return status != PLEAT_OK ? status : pleat_scan_end(scan, "end");
     }
     if (pleat_session_is_header_word(word)) {
         return pleat_session_take_header(builder, scan, word);
     }
     if (builder->session->call_count == 0) {
-        const pleat_status_t status = pleat_session_check_header(builder, scan);
+        const pleat_status_t status = pleat_session_end_header(builder, scan);
         if (status != PLEAT_OK) {
             return status;
         }
@@ -137,8 +160,14 @@ static pleat_status_t pleat_session_build(pleat_input_t *input, pleat_session_bu
     if (status != PLEAT_OK) {
         return status;
     }
-    builder->session->name = pleat_file_base_name(pleat_input_name(input));
-    return builder->session->name != NULL ? PLEAT_OK : pleat_session_builder_no_memory(builder);
+    pleat_session_t *session = builder->session;
+    const char *file = pleat_input_name(input);
+    session->name = pleat_file_base_name(file);
+    session->file =
+        pleat_text_store_add(builder->store, (pleat_text_t){.start = file, .length = strlen(file)});
+    return session->name != NULL && session->file != NULL
+               ? PLEAT_OK
+               : pleat_session_builder_no_memory(builder);
 }
 
 pleat_status_t pleat_session_load_input(pleat_input_t *input, pleat_session_t **session_out)

@@ -7,7 +7,8 @@
  * (first, count). Repeats of a case are unrolled. Strings live as long as the session.
  * A loaded session is consistent: every range lies inside its array, every key index below
  * key_count, every id below id_count; a free or record names an id that is live, an alloc one that
- * is not.
+ * is not; names of statistics are those of pleat/memory_stats.h, and a recording has the statistics
+ * of every call but one that ends it with an error.
  * Locks: none; read-only after loading, so threads may share it.
  */
 #ifndef PLEAT_EXPERIMENTS_SESSION_H
@@ -45,10 +46,18 @@ typedef enum pleat_session_call_kind {
         PLEAT_SESSION_CALL_COUNT
 } pleat_session_call_kind_t;
 
-/* Modes that a case is for. */
-#define PLEAT_SESSION_MODE_CLASSIC 1u
-#define PLEAT_SESSION_MODE_TORCH_EXPANDABLE 2u
-#define PLEAT_SESSION_MODE_PLEATED 4u
+/* X(name, number, word): modes that a case may be for, each a bit of a set. */
+#define PLEAT_SESSION_MODE_LIST(X)             \
+    X(CLASSIC, 0, "classic")                   \
+    X(TORCH_EXPANDABLE, 1, "torch_expandable") \
+    X(PLEATED, 2, "pleated")
+
+typedef enum pleat_session_mode {
+#define PLEAT_SESSION_MODE_ENUM(name, number, word) PLEAT_SESSION_MODE_##name = 1 << (number),
+    PLEAT_SESSION_MODE_LIST(PLEAT_SESSION_MODE_ENUM)
+#undef PLEAT_SESSION_MODE_ENUM
+        PLEAT_SESSION_MODE_END = 1 << 3 /* behind the last */
+} pleat_session_mode_t;
 
 #define PLEAT_SESSION_NO_ID UINT32_MAX
 
@@ -80,7 +89,7 @@ typedef enum pleat_session_relation {
 } pleat_session_relation_t;
 
 typedef struct pleat_session_expect {
-    const char *key; /* flattened name of a statistic, not checked against any list */
+    const char *key; /* flattened name of a statistic */
     int64_t value;
     uint64_t line;
     pleat_session_relation_t relation;
@@ -95,7 +104,19 @@ typedef struct pleat_session_expect_error {
 typedef struct pleat_session_segment {
     pleat_segment_info_t info; /* first_block is an index into the session's blocks */
     uint64_t pool;             /* private pool; 0: a default pool */
+    uint64_t line;             /* in the file */
 } pleat_session_segment_t;
+
+typedef struct pleat_session_block {
+    pleat_block_info_t info;
+    uint64_t line;
+} pleat_session_block_t;
+
+/* Where a text of settings begins. */
+typedef struct pleat_session_place {
+    uint64_t line;   /* 0: it does not stand in the file */
+    uint64_t column; /* byte, from 1 */
+} pleat_session_place_t;
 
 typedef struct pleat_session_call {
     pleat_session_call_kind_t kind;
@@ -105,7 +126,8 @@ typedef struct pleat_session_call {
     pleat_stream_t stream;
     uint64_t pool;
     pleat_devptr_t address; /* valid if has_address; 0 can be right, for 0 bytes */
-    const char *text;       /* settings of SET; else NULL */
+    const char *text;       /* settings of SET, "" for none; else NULL */
+    uint64_t text_column;   /* where it begins in its line, from 1 */
     const char *error_text; /* the recording ends here with this internal error; else NULL */
     bool has_address;       /* false: any address will do */
     bool has_stats;         /* a ` stats` line stands below the call, even if nothing changed */
@@ -123,16 +145,19 @@ typedef struct pleat_session_call {
 } pleat_session_call_t;
 
 typedef struct pleat_session {
-    char *name; /* base name of the file without suffixes */
+    char *name;       /* base name of the file without suffixes */
+    const char *file; /* path as in messages */
     bool is_recording;
-    unsigned modes;       /* PLEAT_SESSION_MODE_*; 0: the mode follows the settings */
+    unsigned modes;       /* named ones; 0: the mode follows the settings */
     const char *recorded; /* free text of the recording, or "" */
     const char *settings; /* the ALLOC_CONF string; "" for none */
-    double fraction;      /* 0: none */
+    pleat_session_place_t settings_place;
+    double fraction;      /* of the device's memory; 0: none */
     uint64_t total_bytes; /* of the device */
-    uint64_t limit_bytes; /* valid if has_limit */
+    uint64_t limit_bytes; /* valid if has_limit; follows from the fraction if it is not given */
     bool has_limit;
     bool has_end_state;
+    uint64_t end_line;     /* of `end`; 0: there is none */
     uint64_t stream_count; /* as given, or highest stream named + 1 */
     uint32_t id_count;
     uint32_t key_count; /* 0 in cases */
@@ -155,7 +180,7 @@ typedef struct pleat_session {
     pleat_session_expect_error_t *expect_errors;
     uint64_t *numbers;
     pleat_session_segment_t *segments;
-    pleat_block_info_t *blocks;
+    pleat_session_block_t *blocks;
     pleat_session_range_t end_segments; /* into segments; valid if has_end_state */
 
     void *strings; /* storage of all texts */
@@ -179,6 +204,13 @@ PLEAT_NODISCARD pleat_status_t pleat_session_load_input(pleat_input_t *input,
 
 /** Free a session; NULL is ignored. */
 void pleat_session_destroy(pleat_session_t *session);
+
+/** Modes that a session is for, a set of PLEAT_SESSION_MODE_*: those that it names, or the one that
+ * its settings choose. @par Threads any.   @par Cost O(length of the settings). */
+unsigned pleat_session_modes(const pleat_session_t *session);
+
+/** Word of one mode, "unknown" for anything else. @par Cost constant; static string. */
+const char *pleat_session_mode_word(unsigned mode);
 
 /** First word of a call's line, "unknown" outside the list. @par Cost constant; static string. */
 const char *pleat_session_call_word(pleat_session_call_kind_t kind);

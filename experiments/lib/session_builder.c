@@ -3,13 +3,16 @@
  */
 #include "session_builder.h"
 
+#include "near_name.h"
 #include "vmm/base.h"
+
+#include <pleat/memory_stats.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS_MIN = 64 };
+enum { ITEMS_MIN = 64, STAT_NAME_CAPACITY = 64 };
 
 bool pleat_session_builder_init(pleat_session_builder_t *builder, const char *file)
 {
@@ -32,6 +35,7 @@ void pleat_session_builder_fini(pleat_session_builder_t *builder)
     pleat_name_table_fini(&builder->ids);
     pleat_number_map_fini(&builder->pools);
     free(builder->live);
+    free(builder->key_lines);
     *builder = (pleat_session_builder_t){0};
 }
 
@@ -75,6 +79,53 @@ pleat_session_call_t *pleat_session_builder_last_call(pleat_session_builder_t *b
 {
     pleat_session_t *session = builder->session;
     return session->call_count == 0 ? NULL : &session->calls[session->call_count - 1];
+}
+
+pleat_status_t pleat_session_builder_close_call(const pleat_session_builder_t *builder)
+{
+    const pleat_session_t *session = builder->session;
+    if (session->call_count == 0 || session->key_count == 0) {
+        return PLEAT_OK;
+    }
+    const pleat_session_call_t *call = &session->calls[session->call_count - 1];
+    if (call->has_stats || call->error_text != NULL) {
+        return PLEAT_OK;
+    }
+    pleat_error_set("%s:%" PRIu64 ":1: '%s' without a line ' stats' below it: a recording has the "
+                    "statistics of every call, ' stats' alone if none changed",
+                    builder->file, call->line, pleat_session_call_word(call->kind));
+    return PLEAT_ERR_FORMAT;
+}
+
+/* Name of the statistic with the fewest edits to a word. */
+static const char *session_nearest_stat(pleat_text_t word)
+{
+    size_t nearest = 0;
+    size_t fewest = SIZE_MAX;
+    for (size_t i = 0; i < pleat_memory_stats_count(); i++) {
+        const size_t edits =
+            pleat_near_name_distance(word.start, word.length, pleat_memory_stats_name(i));
+        if (edits < fewest) {
+            fewest = edits;
+            nearest = i;
+        }
+    }
+    return pleat_memory_stats_name(nearest);
+}
+
+pleat_status_t pleat_session_check_stat_name(const pleat_scan_t *scan, pleat_text_t name)
+{
+    char text[STAT_NAME_CAPACITY];
+    if (name.length < sizeof(text)) {
+        memcpy(text, name.start, name.length);
+        text[name.length] = '\0';
+        if (pleat_memory_stats_index(text) < pleat_memory_stats_count()) {
+            return PLEAT_OK;
+        }
+    }
+    return pleat_scan_fail(scan, name.start,
+                           "'%.*s' is no statistic of memory_stats(); the nearest is '%s'",
+                           pleat_text_shown(name), name.start, session_nearest_stat(name));
 }
 
 void pleat_session_range_extend(pleat_session_range_t *range, uint32_t count_before)

@@ -27,6 +27,8 @@ typedef struct pleat_session_builder {
     bool is_ended;         /* `end` was read */
     bool has_failed_call;  /* the last call has an ` error` line */
     uint64_t last_line;
+    uint32_t *key_lines;  /* by key: number of the ` stats` line that named it last */
+    uint32_t stats_lines; /* ` stats` lines so far */
     pleat_text_store_t *store;
     pleat_name_table_t ids;
     bool *live;
@@ -71,6 +73,14 @@ void *pleat_session_grow(void *items, uint32_t count, uint32_t *capacity, size_t
 
 /* The call that the lines below belong to; NULL before the first. */
 pleat_session_call_t *pleat_session_builder_last_call(pleat_session_builder_t *builder);
+
+/* No more lines belong to the last call: a recording must have its statistics by now. */
+PLEAT_NODISCARD pleat_status_t
+pleat_session_builder_close_call(const pleat_session_builder_t *builder);
+
+/* Check the name of a statistic at the place of the line where it stands. */
+PLEAT_NODISCARD pleat_status_t pleat_session_check_stat_name(const pleat_scan_t *scan,
+                                                             pleat_text_t name);
 
 /* Make a range that ends at `count` items cover one more. */
 void pleat_session_range_extend(pleat_session_range_t *range, uint32_t count_before);

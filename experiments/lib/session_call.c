@@ -28,12 +28,6 @@ static pleat_status_t pleat_call_scan_id(pleat_call_line_t *line, bool is_live, 
         return pleat_scan_fail(scan, word.start, "an id is missing; the line has the form '%s'",
                                line->form);
     }
-    if (memchr(word.start, '{', word.length) != NULL) {
-        return pleat_scan_fail(scan, word.start,
-                               "'%.*s': braces have a meaning only between "
-                               "'repeat' and 'end_repeat'",
-                               pleat_text_shown(word), word.start);
-    }
     const uint32_t known = pleat_name_table_find(&builder->ids, word);
     const bool found_live = known != PLEAT_NAME_NONE && builder->live[known];
     if (found_live != is_live) {
@@ -193,12 +187,10 @@ static pleat_status_t pleat_call_pool(pleat_call_line_t *line)
 
 static pleat_status_t pleat_call_set(pleat_call_line_t *line)
 {
-    const pleat_text_t text = pleat_scan_rest(line->scan);
-    if (text.length == 0) {
-        return pleat_scan_fail(line->scan, text.start,
-                               "settings are missing; the line has the "
-                               "form '%s'",
-                               line->form);
+    pleat_text_t text = pleat_scan_rest(line->scan);
+    line->call->text_column = (uint64_t)(text.start - line->scan->begin) + 1;
+    if (pleat_text_is(text, "-")) {
+        text.length = 0; /* as in the header */
     }
     return pleat_session_builder_copy(line->builder, text, &line->call->text);
 }
@@ -255,6 +247,10 @@ pleat_status_t pleat_session_take_call(pleat_session_builder_t *builder, pleat_s
             "sync, set), a header line or, behind a blank, a line about the call "
             "above is expected",
             pleat_text_shown(word), word.start);
+    }
+    const pleat_status_t closed = pleat_session_builder_close_call(builder);
+    if (closed != PLEAT_OK) {
+        return closed;
     }
     if (builder->has_failed_call) {
         return pleat_scan_fail(scan, word.start, "a call behind ' error', which ends a recording");

@@ -111,11 +111,16 @@ static pleat_status_t pleat_case_evaluate(const pleat_scan_t *scan, const char *
     return PLEAT_OK;
 }
 
-/* `set` and ` expect_error` have free text. */
+/* Lines of free text, which braces may stand in. */
 static bool pleat_case_is_literal(pleat_scan_t scan)
 {
+    static const char *const words[] = {"set", "expect_error", "settings", "recorded", "error"};
     const pleat_text_t word = pleat_scan_word(&scan);
-    return pleat_text_is(word, "set") || pleat_text_is(word, "expect_error");
+    size_t index = 0;
+    while (index < sizeof(words) / sizeof(words[0]) && !pleat_text_is(word, words[index])) {
+        index++;
+    }
+    return index < sizeof(words) / sizeof(words[0]);
 }
 
 pleat_status_t pleat_case_expand(const pleat_scan_t *scan, uint64_t round, char *out,
@@ -266,5 +271,14 @@ pleat_status_t pleat_case_take_line(pleat_case_repeat_t *repeat, pleat_scan_t *s
         }
         return pleat_case_close(repeat, &ahead, take, context);
     }
-    return repeat->is_open ? pleat_case_keep(repeat, scan) : take(context, scan);
+    if (repeat->is_open) {
+        return pleat_case_keep(repeat, scan);
+    }
+    const char *brace = memchr(scan->begin, '{', (size_t)(scan->end - scan->begin));
+    if (brace != NULL && !pleat_case_is_literal(*scan)) {
+        return pleat_scan_fail(scan, brace,
+                               "'{': braces have a meaning only between 'repeat' and "
+                               "'end_repeat'");
+    }
+    return take(context, scan);
 }

@@ -4,7 +4,8 @@
  * once a round, with the braces replaced.
  *
  * In braces stand numbers and `i` (the round, from 0) joined by `+`, `-` and `*`, without blanks;
- * `*` binds first. Texts of `set` and ` expect_error` are given on as they are.
+ * `*` binds first. Free texts (of `set`, ` expect_error`, ` error` and the header) are given on as
+ * they are; elsewhere braces outside of a repeat are refused.
  * Locks: none; its owner's.
  */
 #ifndef PLEAT_EXPERIMENTS_SESSION_CASE_H

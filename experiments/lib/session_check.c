@@ -19,10 +19,17 @@
 void pleat_session_run_differ(pleat_session_run_t *run, const pleat_session_call_t *call,
                               const char *what, const char *expected, const char *got)
 {
+    pleat_session_run_differ_at(run, call, call->line, what, expected, got);
+}
+
+void pleat_session_run_differ_at(pleat_session_run_t *run, const pleat_session_call_t *call,
+                                 uint64_t line, const char *what, const char *expected,
+                                 const char *got)
+{
     pleat_session_check_t *check = run->check;
     if (check->difference_count < check->difference_capacity) {
         pleat_session_difference_t *difference = &check->differences[check->difference_count];
-        difference->line = call == NULL ? 0 : call->line;
+        difference->line = line;
         difference->call = call == NULL ? "end" : pleat_session_call_word(call->kind);
         (void)snprintf(difference->what, sizeof(difference->what), "%s", what);
         (void)snprintf(difference->expected, sizeof(difference->expected), "%s", expected);
@@ -148,7 +155,7 @@ static pleat_status_t run_fit_order(pleat_session_run_t *run, const pleat_sessio
         }
     }
     const pleat_status_t status = pleat_queue_order_fit(run->order, run->allocator, addresses,
-                                                        count, call->kind == PLEAT_SESSION_EMPTY);
+                                                        count, call->kind != PLEAT_SESSION_EMPTY);
     free(addresses);
     return status;
 }
@@ -237,19 +244,37 @@ static void run_choose_mode(pleat_session_run_t *run)
     }
 }
 
+/* Make an error of reading settings say where in the file they go wrong. @p column counts from 1
+ * within the text; 0: its beginning. */
+static void run_place_error(const pleat_session_t *session, pleat_session_place_t place,
+                            size_t column, const char *message)
+{
+    char text[PLEAT_SESSION_ERROR_BYTES];
+    (void)snprintf(text, sizeof(text), "%s", message); /* it may be the error text itself */
+    pleat_error_set("%s:%" PRIu64 ":%" PRIu64 ": %s", session->file, place.line,
+                    place.column + (column > 0 ? column - 1 : 0), text);
+}
+
 static void run_set(pleat_session_run_t *run, const pleat_session_call_t *call)
 {
+    const pleat_session_place_t place = {.line = call->line, .column = call->text_column};
     pleat_conf_report_t report = PLEAT_CONF_REPORT_INIT;
     run->status = pleat_conf_read(&run->conf, PLEAT_CONF_TORCH, call->text, &report);
     if (run->status != PLEAT_OK) {
-        (void)snprintf(run->error, sizeof(run->error), "%s", report.message);
+        run_place_error(run->session, place, report.column, report.message);
+        run_keep_error(run);
     }
     /* What stood before an error is in force. */
     run_choose_mode(run);
-    const pleat_status_t status = pleat_conf_apply_runtime(&run->conf, &run->options);
-    run->status = status != PLEAT_OK ? status : run->status;
-    const pleat_status_t set = pleat_set_options(run->allocator, &run->options);
-    run->status = set != PLEAT_OK ? set : run->status;
+    pleat_status_t status = pleat_conf_apply_runtime(&run->conf, &run->options);
+    if (status == PLEAT_OK) {
+        status = pleat_set_options(run->allocator, &run->options);
+    }
+    if (status != PLEAT_OK) {
+        run->status = status;
+        run_place_error(run->session, place, 0, pleat_last_error());
+        run_keep_error(run);
+    }
 }
 
 static void run_free_or_record(pleat_session_run_t *run, const pleat_session_call_t *call)
@@ -376,21 +401,9 @@ static bool session_lists_driver_first(const pleat_session_t *session)
     return true;
 }
 
-/* The mode to perform a session in: what was asked for, or the first that it is for. */
-static unsigned session_mode(const pleat_session_t *session, unsigned asked)
+const char *pleat_session_obstacle(const pleat_session_t *session, unsigned mode)
 {
-    if (session->modes == 0) {
-        return strstr(session->settings, "expandable_segments:True") != NULL
-                   ? PLEAT_SESSION_MODE_TORCH_EXPANDABLE
-                   : PLEAT_SESSION_MODE_CLASSIC;
-    }
-    return asked != 0 ? asked : session->modes & (~session->modes + 1);
-}
-
-/* Why a session cannot be performed, NULL if it can. */
-static const char *session_obstacle(const pleat_session_t *session, unsigned mode)
-{
-    if (session->modes != 0 && (session->modes & mode) == 0) {
+    if ((pleat_session_modes(session) & mode) == 0) {
         return "it is not for this mode";
     }
     for (uint32_t i = 0; i < session->call_count; i++) {
@@ -408,18 +421,43 @@ static const char *session_obstacle(const pleat_session_t *session, unsigned mod
     return NULL;
 }
 
-static pleat_status_t run_start(pleat_session_run_t *run)
+/* The first of its modes that it can be performed in; if there is none, the first. */
+static unsigned session_choose_mode(const pleat_session_t *session)
+{
+    const unsigned modes = pleat_session_modes(session);
+    unsigned first = 0;
+    for (unsigned mode = 1; mode < PLEAT_SESSION_MODE_END; mode <<= 1) {
+        if ((modes & mode) != 0 && pleat_session_obstacle(session, mode) == NULL) {
+            return mode;
+        }
+        first = first == 0 ? modes & mode : first;
+    }
+    return first;
+}
+
+/* The settings of the header; what is wrong with them is an error of the input. */
+static pleat_status_t run_read_settings(pleat_session_run_t *run)
 {
     const pleat_session_t *session = run->session;
+    pleat_conf_report_t report = PLEAT_CONF_REPORT_INIT;
     pleat_status_t status = PLEAT_OK;
     if (session->settings[0] != '\0') {
-        pleat_conf_report_t report = PLEAT_CONF_REPORT_INIT;
         status = pleat_conf_read_start(&run->conf, PLEAT_CONF_TORCH, session->settings, &report);
     }
     run_choose_mode(run);
     if (status == PLEAT_OK) {
         status = pleat_conf_apply(&run->conf, session->total_bytes, &run->options);
     }
+    if (status != PLEAT_OK) {
+        run_place_error(session, session->settings_place, report.column, pleat_last_error());
+    }
+    return status;
+}
+
+static pleat_status_t run_start(pleat_session_run_t *run)
+{
+    const pleat_session_t *session = run->session;
+    pleat_status_t status = run_read_settings(run);
     if (status != PLEAT_OK) {
         return status;
     }
@@ -466,8 +504,8 @@ static void run_end(pleat_session_run_t *run)
 static pleat_status_t session_perform(const pleat_session_t *session, unsigned mode,
                                       pleat_session_check_t *check, int64_t *values)
 {
-    const unsigned chosen = session_mode(session, mode);
-    const char *obstacle = session_obstacle(session, chosen);
+    const unsigned chosen = mode != 0 ? mode : session_choose_mode(session);
+    const char *obstacle = pleat_session_obstacle(session, chosen);
     if (obstacle != NULL) {
         (void)snprintf(check->skipped, sizeof(check->skipped), "%s", obstacle);
         return PLEAT_OK;

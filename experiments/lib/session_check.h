@@ -15,8 +15,8 @@
 
 /* One difference, in words. */
 typedef struct pleat_session_difference {
-    uint64_t line;    /* of the call in the file; 0: the end state */
-    const char *call; /* its first word */
+    uint64_t line;    /* of the call in the file, or of the segment, block or `end` that differs */
+    const char *call; /* first word of the call; "end" for the end state */
     char what[PLEAT_DIFFERENCE_BYTES];
     char expected[PLEAT_DIFFERENCE_BYTES];
     char got[PLEAT_DIFFERENCE_BYTES];
@@ -35,10 +35,17 @@ typedef struct pleat_session_check {
 } pleat_session_check_t;
 
 /**
+ * Why @p session cannot be performed in a mode, NULL if it can.
+ * @par Threads any.   @par Cost O(calls); static string.
+ */
+const char *pleat_session_obstacle(const pleat_session_t *session, unsigned mode);
+
+/**
  * Perform @p session and compare. The engine stops at the first call that cannot be performed any
  * more because of a difference; otherwise it goes on, and every difference is reported.
  *
- * @param mode    PLEAT_SESSION_MODE_*: the mode to perform it in; 0: the first that it is for.
+ * @param mode    PLEAT_SESSION_MODE_*: the mode to perform it in; 0: the first of its modes that is
+ *                available.
  * @param check   its capacity and array are set; the rest is filled in.
  * @retval PLEAT_OK            performed, or skipped with a reason; see @p check.
  * @retval PLEAT_ERR_INVALID   settings that cannot be read; the message says where.

@@ -232,8 +232,9 @@ void pleat_session_compare_events(pleat_session_run_t *run, const pleat_session_
 /* ---- states ---- */
 
 static void compare_blocks(pleat_session_run_t *run, const pleat_session_call_t *call,
-                           const pleat_block_info_t *expected, const pleat_block_info_t *got)
+                           const pleat_session_block_t *recorded, const pleat_block_info_t *got)
 {
+    const pleat_block_info_t *expected = &recorded->info;
     static const char *const states[] = {[PLEAT_BLOCK_INACTIVE] = "inactive",
                                          [PLEAT_BLOCK_ALLOCATED] = "active_allocated",
                                          [PLEAT_BLOCK_PENDING_FREE] = "active_pending_free"};
@@ -248,12 +249,14 @@ static void compare_blocks(pleat_session_run_t *run, const pleat_session_call_t 
                        "0x%" PRIx64 " %" PRIu64 " requested=%" PRIu64 " %s", blocks[i]->address,
                        blocks[i]->bytes, blocks[i]->requested_bytes, states[blocks[i]->state]);
     }
-    pleat_session_run_differ(run, call, "block", texts[0], texts[1]);
+    pleat_session_run_differ_at(run, call, recorded->line, "block", texts[0], texts[1]);
 }
 
 static bool compare_segment(pleat_session_run_t *run, const pleat_session_call_t *call,
-                            const pleat_segment_info_t *expected, const pleat_segment_info_t *got)
+                            const pleat_session_segment_t *recorded,
+                            const pleat_segment_info_t *got)
 {
+    const pleat_segment_info_t *expected = &recorded->info;
     if (expected->address == got->address && expected->total_bytes == got->total_bytes &&
         expected->allocated_bytes == got->allocated_bytes &&
         expected->active_bytes == got->active_bytes &&
@@ -274,7 +277,7 @@ static bool compare_segment(pleat_session_run_t *run, const pleat_session_call_t
                        segments[i]->allocated_bytes, segments[i]->active_bytes,
                        segments[i]->requested_bytes, segments[i]->block_count);
     }
-    pleat_session_run_differ(run, call, "segment", texts[0], texts[1]);
+    pleat_session_run_differ_at(run, call, recorded->line, "segment", texts[0], texts[1]);
     return false;
 }
 
@@ -286,18 +289,19 @@ static void compare_snapshot(pleat_session_run_t *run, const pleat_session_call_
         char got[32];
         (void)snprintf(expected, sizeof(expected), "%" PRIu32, range.count);
         (void)snprintf(got, sizeof(got), "%" PRIu64, snapshot->segment_count);
-        pleat_session_run_differ(run, call, "number of segments", expected, got);
+        pleat_session_run_differ_at(run, call, call != NULL ? call->line : run->session->end_line,
+                                    "number of segments", expected, got);
         return;
     }
     for (uint32_t i = 0; i < range.count; i++) {
-        const pleat_segment_info_t *expected = &run->session->segments[range.first + i].info;
+        const pleat_session_segment_t *expected = &run->session->segments[range.first + i];
         const pleat_segment_info_t *got = &snapshot->segments[i];
-        run->check->state_count += 1 + expected->block_count;
+        run->check->state_count += 1 + expected->info.block_count;
         if (!compare_segment(run, call, expected, got)) {
             continue;
         }
-        for (uint64_t k = 0; k < expected->block_count; k++) {
-            compare_blocks(run, call, &run->session->blocks[expected->first_block + k],
+        for (uint64_t k = 0; k < expected->info.block_count; k++) {
+            compare_blocks(run, call, &run->session->blocks[expected->info.first_block + k],
                            &snapshot->blocks[got->first_block + k]);
         }
     }

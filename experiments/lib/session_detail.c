@@ -36,6 +36,7 @@ static pleat_status_t pleat_detail_stats(pleat_session_builder_t *builder, pleat
         return pleat_scan_fail(scan, scan->begin, "a second line ' stats' for one call");
     }
     call->has_stats = true;
+    builder->stats_lines++;
     for (pleat_text_t word = pleat_scan_word(scan); word.length > 0; word = pleat_scan_word(scan)) {
         uint64_t key = 0;
         int64_t value = 0;
@@ -50,6 +51,11 @@ static pleat_status_t pleat_detail_stats(pleat_session_builder_t *builder, pleat
                                    " names, counted from 0",
                                    key, key_count);
         }
+        if (builder->key_lines[key] == builder->stats_lines) {
+            return pleat_scan_fail(scan, word.start, "index %" PRIu64 " ('%s') twice in one line",
+                                   key, builder->session->keys[key]);
+        }
+        builder->key_lines[key] = builder->stats_lines;
         const uint32_t count_before = builder->session->change_count;
         pleat_session_change_t *change = PLEAT_SESSION_APPEND(builder, change);
         if (change == NULL) {
@@ -93,6 +99,10 @@ static pleat_status_t pleat_detail_expect(pleat_session_builder_t *builder, plea
                                    "with a whole number, KiB, MiB or GiB behind it or nothing",
                                    pleat_text_shown(word), word.start);
         }
+        pleat_status_t status = pleat_session_check_stat_name(scan, key);
+        if (status != PLEAT_OK) {
+            return status;
+        }
         const uint32_t count_before = builder->session->expect_count;
         pleat_session_expect_t *item = PLEAT_SESSION_APPEND(builder, expect);
         if (item == NULL) {
@@ -101,7 +111,7 @@ static pleat_status_t pleat_detail_expect(pleat_session_builder_t *builder, plea
         expect.key = "";
         *item = expect;
         pleat_session_range_extend(&call->expects, count_before);
-        const pleat_status_t status = pleat_session_builder_copy(builder, key, &item->key);
+        status = pleat_session_builder_copy(builder, key, &item->key);
         if (status != PLEAT_OK) {
             return status;
         }
@@ -354,6 +364,7 @@ static pleat_status_t pleat_detail_segment(pleat_session_builder_t *builder, ple
     if (status != PLEAT_OK) {
         return status;
     }
+    segment.line = scan->line;
     segment.info.first_block = session->block_count;
     const uint32_t count_before = session->segment_count;
     pleat_session_segment_t *item = PLEAT_SESSION_APPEND(builder, segment);
@@ -411,11 +422,11 @@ static pleat_status_t pleat_detail_block(pleat_session_builder_t *builder, pleat
     if (status != PLEAT_OK) {
         return status;
     }
-    pleat_block_info_t *item = PLEAT_SESSION_APPEND(builder, block);
+    pleat_session_block_t *item = PLEAT_SESSION_APPEND(builder, block);
     if (item == NULL) {
         return pleat_session_builder_no_memory(builder);
     }
-    *item = block;
+    *item = (pleat_session_block_t){.info = block, .line = scan->line};
     session->segments[session->segment_count - 1].info.block_count++;
     return PLEAT_OK;
 }

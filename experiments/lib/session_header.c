@@ -6,6 +6,7 @@
 #include "vmm/base.h"
 
 #include <inttypes.h>
+#include <pleat/sim.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,14 +40,27 @@ static pleat_status_t pleat_header_settings(pleat_session_builder_t *builder, pl
     if (pleat_text_is(text, "-")) {
         return PLEAT_OK;
     }
+    builder->session->settings_place = (pleat_session_place_t){
+        .line = scan->line, .column = (uint64_t)(text.start - scan->begin) + 1};
     return pleat_session_builder_copy(builder, text, &builder->session->settings);
 }
 
 static pleat_status_t pleat_header_total_memory(pleat_session_builder_t *builder,
                                                 pleat_scan_t *scan)
 {
-    const pleat_status_t status = pleat_scan_size(scan, "size", &builder->session->total_bytes);
-    return status != PLEAT_OK ? status : pleat_scan_end(scan, "total_memory BYTES");
+    uint64_t *total_bytes = &builder->session->total_bytes;
+    pleat_scan_t ahead = *scan;
+    const pleat_text_t word = pleat_scan_word(&ahead);
+    const pleat_status_t status = pleat_scan_size(scan, "size", total_bytes);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    if (*total_bytes == 0 || *total_bytes > PLEAT_SIM_MAX_CAPACITY_BYTES) {
+        return pleat_scan_fail(scan, word.start,
+                               "a device of '%.*s' bytes; 1 to %" PRIu64 " (64 TiB) are possible",
+                               pleat_text_shown(word), word.start, PLEAT_SIM_MAX_CAPACITY_BYTES);
+    }
+    return pleat_scan_end(scan, "total_memory BYTES");
 }
 
 static pleat_status_t pleat_header_limit(pleat_session_builder_t *builder, pleat_scan_t *scan)
@@ -95,24 +109,42 @@ static pleat_status_t pleat_header_streams(pleat_session_builder_t *builder, ple
     return pleat_scan_end(scan, "streams COUNT");
 }
 
+static pleat_status_t pleat_header_key(pleat_session_builder_t *builder, const pleat_scan_t *scan,
+                                       pleat_text_t word)
+{
+    const pleat_session_t *session = builder->session;
+    const pleat_status_t status = pleat_session_check_stat_name(scan, word);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < session->key_count; i++) {
+        if (pleat_text_is(word, session->keys[i])) {
+            return pleat_scan_fail(scan, word.start, "statistic '%.*s' is named twice",
+                                   pleat_text_shown(word), word.start);
+        }
+    }
+    const char **key = PLEAT_SESSION_APPEND(builder, key);
+    if (key == NULL) {
+        return pleat_session_builder_no_memory(builder);
+    }
+    return pleat_session_builder_copy(builder, word, key);
+}
+
 static pleat_status_t pleat_header_keys(pleat_session_builder_t *builder, pleat_scan_t *scan)
 {
     pleat_session_t *session = builder->session;
     session->is_recording = true;
     for (pleat_text_t word = pleat_scan_word(scan); word.length > 0; word = pleat_scan_word(scan)) {
-        const char **key = PLEAT_SESSION_APPEND(builder, key);
-        if (key == NULL) {
-            return pleat_session_builder_no_memory(builder);
-        }
-        *key = pleat_text_store_add(builder->store, word);
-        if (*key == NULL) {
-            return pleat_session_builder_no_memory(builder);
+        const pleat_status_t status = pleat_header_key(builder, scan, word);
+        if (status != PLEAT_OK) {
+            return status;
         }
     }
     if (session->key_count == 0) {
         return pleat_scan_fail(scan, scan->end, "the names of the statistics are missing");
     }
-    return PLEAT_OK;
+    builder->key_lines = calloc(session->key_count, sizeof(*builder->key_lines));
+    return builder->key_lines != NULL ? PLEAT_OK : pleat_session_builder_no_memory(builder);
 }
 
 static pleat_status_t pleat_header_base(pleat_session_builder_t *builder, pleat_scan_t *scan)
@@ -139,18 +171,18 @@ static pleat_status_t pleat_header_mode(pleat_session_builder_t *builder, pleat_
 {
     unsigned modes = 0;
     for (pleat_text_t word = pleat_scan_word(scan); word.length > 0; word = pleat_scan_word(scan)) {
-        if (pleat_text_is(word, "classic")) {
-            modes |= PLEAT_SESSION_MODE_CLASSIC;
-        } else if (pleat_text_is(word, "torch_expandable")) {
-            modes |= PLEAT_SESSION_MODE_TORCH_EXPANDABLE;
-        } else if (pleat_text_is(word, "pleated")) {
-            modes |= PLEAT_SESSION_MODE_PLEATED;
-        } else {
+        unsigned mode = 1;
+        while (mode < PLEAT_SESSION_MODE_END &&
+               !pleat_text_is(word, pleat_session_mode_word(mode))) {
+            mode <<= 1;
+        }
+        if (mode == PLEAT_SESSION_MODE_END) {
             return pleat_scan_fail(scan, word.start,
                                    "unknown mode '%.*s'; modes are classic, torch_expandable and "
                                    "pleated",
                                    pleat_text_shown(word), word.start);
         }
+        modes |= mode;
     }
     if (modes == 0) {
         return pleat_scan_fail(scan, scan->end,
@@ -161,7 +193,7 @@ static pleat_status_t pleat_header_mode(pleat_session_builder_t *builder, pleat_
     return PLEAT_OK;
 }
 
-enum { HEADER_VERSION, HEADER_KEYS = 6, HEADER_BASE };
+enum { HEADER_VERSION, HEADER_LIMIT = 4, HEADER_KEYS = 6, HEADER_BASE };
 
 static const struct {
     const char *word;
@@ -171,7 +203,7 @@ static const struct {
     {"recorded", pleat_header_recorded},
     {"settings", pleat_header_settings},
     {"total_memory", pleat_header_total_memory},
-    {"limit", pleat_header_limit},
+    [HEADER_LIMIT] = {"limit", pleat_header_limit},
     {"fraction", pleat_header_fraction},
     [HEADER_KEYS] = {"keys", pleat_header_keys},
     [HEADER_BASE] = {"base", pleat_header_base},
@@ -220,13 +252,17 @@ pleat_status_t pleat_session_take_header(pleat_session_builder_t *builder, pleat
     return header_table[index].take(builder, scan);
 }
 
-pleat_status_t pleat_session_check_header(const pleat_session_builder_t *builder,
-                                          const pleat_scan_t *scan)
+pleat_status_t pleat_session_end_header(pleat_session_builder_t *builder, const pleat_scan_t *scan)
 {
+    pleat_session_t *session = builder->session;
     const bool has_keys = (builder->headers_seen & 1u << HEADER_KEYS) != 0;
     const bool has_base = (builder->headers_seen & 1u << HEADER_BASE) != 0;
     if (has_keys && !has_base) {
         return pleat_scan_fail(scan, scan->begin, "the header has 'keys', but no 'base'");
+    }
+    if ((builder->headers_seen & 1u << HEADER_LIMIT) == 0 && session->fraction > 0.0) {
+        session->limit_bytes = (uint64_t)(session->fraction * (double)session->total_bytes);
+        session->has_limit = true;
     }
     return PLEAT_OK;
 }

@@ -14,8 +14,9 @@ bool pleat_session_is_header_word(pleat_text_t word);
 PLEAT_NODISCARD pleat_status_t pleat_session_take_header(pleat_session_builder_t *builder,
                                                          pleat_scan_t *scan, pleat_text_t word);
 
-/* Check what only the whole header shows, when the first call comes or the file ends. */
-PLEAT_NODISCARD pleat_status_t pleat_session_check_header(const pleat_session_builder_t *builder,
-                                                          const pleat_scan_t *scan);
+/* Check what only the whole header shows, and derive the limit from the fraction if it is not
+ * given; when the first call comes. */
+PLEAT_NODISCARD pleat_status_t pleat_session_end_header(pleat_session_builder_t *builder,
+                                                        const pleat_scan_t *scan);
 
 #endif

@@ -43,9 +43,15 @@ typedef struct pleat_session_run {
     char error[PLEAT_SESSION_ERROR_BYTES]; /* its message, "" after success */
 } pleat_session_run_t;
 
-/* Note a difference at @p call (NULL: the end state). The texts are formatted by the callers. */
+/* Note a difference at @p call. The texts are formatted by the callers. */
 void pleat_session_run_differ(pleat_session_run_t *run, const pleat_session_call_t *call,
                               const char *what, const char *expected, const char *got);
+
+/* The same for a recorded segment or block, which stands at @p line; call NULL: of the end state.
+ */
+void pleat_session_run_differ_at(pleat_session_run_t *run, const pleat_session_call_t *call,
+                                 uint64_t line, const char *what, const char *expected,
+                                 const char *got);
 
 /* Prepare the statistics: names, offsets, expected values. ERR_OOM_HOST. */
 PLEAT_NODISCARD pleat_status_t pleat_session_compare_init(pleat_session_run_t *run);

@@ -263,7 +263,11 @@ static void checker_count_all(trace_checker_t *checker)
     rules[PLEAT_TRACE_RULE_OUT_OF_MEMORY] = (uint64_t)checker->stats->num_ooms;
     for (size_t i = 0; i < program->run_count; i++) {
         rules[PLEAT_TRACE_RULE_EMPTY_CACHE] += program->runs[i].is_in_request ? 0 : 1;
+        if (i < checker->check->run_capacity) {
+            checker->check->runs[i] = program->runs[i];
+        }
     }
+    checker->check->run_count = program->run_count;
     checker->check->stats = *checker->stats;
 }
 
@@ -411,13 +415,20 @@ static void checker_end(trace_checker_t *checker)
     free(checker->steps);
 }
 
+static void checker_clear(pleat_trace_check_t *check)
+{
+    *check = (pleat_trace_check_t){.differences = check->differences,
+                                   .difference_capacity = check->difference_capacity,
+                                   .runs = check->runs,
+                                   .run_capacity = check->run_capacity,
+                                   .stats = PLEAT_STATS_INIT};
+}
+
 /* Check one reading of the trace, from the beginning. */
 static pleat_status_t checker_check(trace_checker_t *checker)
 {
     pleat_trace_check_t *check = checker->check;
-    *check = (pleat_trace_check_t){.differences = check->differences,
-                                   .difference_capacity = check->difference_capacity,
-                                   .stats = PLEAT_STATS_INIT};
+    checker_clear(check);
     checker->first_difference = PLEAT_TRACE_NO_DIFFERENCE;
     pleat_status_t status = checker_begin(checker);
     if (status == PLEAT_OK) {
@@ -477,10 +488,8 @@ pleat_status_t pleat_trace_check_run(const pleat_trace_t *trace, const pleat_pro
         .trace = trace, .program = program, .options = options, .check = check};
     pleat_program_note_t note = PLEAT_PROGRAM_NOTE_COUNT;
     if (!pleat_program_is_checkable(program, &note)) {
-        *check = (pleat_trace_check_t){.differences = check->differences,
-                                       .difference_capacity = check->difference_capacity,
-                                       .stats = PLEAT_STATS_INIT};
-        const uint64_t event = program->notes[note].first_event;
+        checker_clear(check);
+        const uint64_t event = program->notes[note].first_event + 1;
         (void)snprintf(check->unchecked, sizeof(check->unchecked),
                        "event %" PRIu64 ": %" PRIu64 " such places: %s", event,
                        program->notes[note].count, pleat_program_note_text(note));

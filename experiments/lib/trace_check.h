@@ -73,6 +73,9 @@ typedef struct pleat_trace_check {
     uint64_t address_count;    /* addresses compared */
     uint64_t event_count;      /* events compared */
     uint64_t reread_count;     /* runs of segment_free that only another reading explains */
+    pleat_program_run_t *runs; /* the first ones; set by the caller with its capacity */
+    size_t run_capacity;
+    size_t run_count; /* all runs of segment_free, as they were read in the end */
     uint64_t rules[PLEAT_TRACE_RULE_COUNT];
     pleat_stats_t stats;                    /* at the end */
     char unchecked[PLEAT_TRACE_TEXT_BYTES]; /* not "": why nothing was compared */
@@ -82,7 +85,7 @@ typedef struct pleat_trace_check {
  * Check a trace. The engine goes on after a difference as well as it can.
  *
  * @param program  read from @p trace with the same options.
- * @param check    differences and their capacity are set; the rest is filled in.
+ * @param check    differences, runs and their capacities are set; the rest is filled in.
  * @retval PLEAT_OK            compared, or not comparable for the reason in check->unchecked.
  * @retval PLEAT_ERR_INVALID   an option out of range.
  * @retval PLEAT_ERR_OOM_HOST  no host memory.

@@ -14,7 +14,9 @@
 
 enum { REFERENCE_STREAMS = 8, REFERENCE_ACTIONS_MAX = 8192 };
 
-typedef struct reference_block {
+typedef struct reference_block reference_block_t;
+
+struct reference_block {
     uint64_t address;
     uint64_t bytes;
     uint64_t requested_bytes;
@@ -27,7 +29,8 @@ typedef struct reference_block {
     unsigned event_count;
     pleat_stream_t uses[REFERENCE_STREAMS]; /* in the order in which they were recorded */
     unsigned use_count;
-} reference_block_t;
+    reference_block_t *next_spent;
+};
 
 /* An event that was recorded on a stream for a block. */
 typedef struct reference_wait {
@@ -55,7 +58,8 @@ typedef struct reference {
     reference_block_t **blocks;
     size_t block_count;
     size_t block_capacity;
-    reference_wait_t *waits; /* of all streams, oldest first */
+    reference_block_t *spent; /* removed ones, freed at the end */
+    reference_wait_t *waits;  /* of all streams, oldest first */
     size_t wait_count;
     size_t wait_capacity;
     uint64_t spare_events;

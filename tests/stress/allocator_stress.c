@@ -23,8 +23,8 @@ enum {
 };
 
 #define UNIT_BYTES UINT64_C(512)
-#define CAPACITY_BYTES (UINT64_C(1) << 30)
-#define OWNER_COUNT (CAPACITY_BYTES * 4 / UNIT_BYTES)
+#define CAPACITY_BYTES (UINT64_C(1) << 27)
+#define OWNER_COUNT ((UINT64_C(1) << 32) / UNIT_BYTES) /* more addresses than the device uses */
 
 typedef struct allocation {
     pleat_devptr_t ptr;

@@ -227,7 +227,7 @@ Test(free_set, the_recent_block_is_found_like_any_other, .timeout = 5)
     pleat_block_t blocks[3] = {{0}};
     pleat_free_set_t set = {0};
     for (size_t i = 0; i < 3; i++) {
-        blocks[i] = (pleat_block_t){.address = 512 * (3 - i),
+        blocks[i] = (pleat_block_t){.address = UINT64_C(512) * (3 - i),
                                     .bytes = 4096,
                                     .bins = reserve(&set, 0),
                                     .use = PLEAT_BLOCK_USE_FREE};
@@ -244,7 +244,7 @@ Test(free_set, the_recent_block_is_found_like_any_other, .timeout = 5)
     pleat_free_set_remove(&blocks[1]);
     cr_expect(eq(ptr, set.recent, NULL));
     cr_expect(eq(ptr, pleat_free_set_find(&set, 0, 512), &blocks[0]));
-    blocks[2].address = 512 * 4; /* the higher address comes second */
+    blocks[2].address = UINT64_C(512) * 4; /* the higher address comes second */
     pleat_free_set_insert(&blocks[2]);
     cr_expect(eq(ptr, pleat_free_set_find(&set, 0, 512), &blocks[0]));
     cr_expect(pleat_free_set_check(&set), "%s", pleat_last_error());

@@ -8,10 +8,10 @@
 #include <criterion/new/assert.h>
 #include <unistd.h>
 
-static const pleat_packing_t PACKINGS[] = {PLEAT_PACKING_NONE, PLEAT_PACKING_GZIP, PLEAT_PACKING_XZ,
+static const pleat_packing_t packings[] = {PLEAT_PACKING_NONE, PLEAT_PACKING_GZIP, PLEAT_PACKING_XZ,
                                            PLEAT_PACKING_ZSTD};
 
-enum { PACKING_COUNT = sizeof(PACKINGS) / sizeof(PACKINGS[0]), TEXT_LINES = 20000 };
+enum { PACKING_COUNT = sizeof(packings) / sizeof(packings[0]), TEXT_LINES = 20000 };
 
 /* A text longer than every buffer on the way, whose lines differ. */
 static char *long_text(size_t *count_out)
@@ -40,7 +40,7 @@ Test(input, every_packing_gives_the_same_bytes)
     char *text = long_text(&count);
     char *back = malloc(count + 1);
     for (size_t i = 0; i < PACKING_COUNT; i++) {
-        input_bytes_t bytes = input_fixture_pack(text, count, PACKINGS[i]);
+        input_bytes_t bytes = input_fixture_pack(text, count, packings[i]);
         char path[] = "/tmp/pleat_test_XXXXXX";
         write_file(path, bytes.data, bytes.count);
         pleat_input_t *input = NULL;
@@ -125,15 +125,15 @@ Test(input, a_zero_byte_is_no_text)
     bool has_line = false;
     cr_assert(pleat_input_read_line(input, &line, &has_line) == PLEAT_OK);
     cr_expect(eq(int, pleat_input_read_line(input, &line, &has_line), PLEAT_ERR_FORMAT));
-    INPUT_FIXTURE_EXPECT_ERROR("test: line 2 has a zero byte");
+    INPUT_FIXTURE_EXPECT_ERROR("test: line 2, column 3: a zero byte");
     pleat_input_close(input);
 }
 
 Test(input, streams_behind_each_other_count_as_one)
 {
     for (size_t i = 1; i < PACKING_COUNT; i++) {
-        input_bytes_t first = input_fixture_pack("one ", 4, PACKINGS[i]);
-        input_bytes_t second = input_fixture_pack("two", 3, PACKINGS[i]);
+        input_bytes_t first = input_fixture_pack("one ", 4, packings[i]);
+        input_bytes_t second = input_fixture_pack("two", 3, packings[i]);
         char *both = malloc(first.count + second.count);
         memcpy(both, first.data, first.count);
         memcpy(both + first.count, second.data, second.count);
@@ -185,6 +185,38 @@ Test(input, kinds_are_recognised_by_content)
         eq(str, (char *)pleat_input_kind_text(PLEAT_INPUT_KIND_COUNT), "an unknown kind of file"));
 }
 
+Test(input, a_damaged_first_line_is_of_the_kind_of_the_others)
+{
+    static const struct {
+        const char *text;
+        pleat_input_kind_t kind;
+    } rows[] = {
+        /* A word of both formats: whatever is behind it decides. */
+        {"alloc 7f00 512\n", PLEAT_INPUT_TRACE_TEXT},
+        {"alloc 7f00 512 0 0 9\n", PLEAT_INPUT_TRACE_TEXT},
+        {"alloc\nfree_requested 7f00 512 0 1\n", PLEAT_INPUT_TRACE_TEXT},
+        {"oom 512\n", PLEAT_INPUT_TRACE_TEXT},
+        {"snapshot 0\n", PLEAT_INPUT_TRACE_TEXT},
+        {"alloc a 512\nfree a\n", PLEAT_INPUT_CASE},
+        {"alloc a 512\n\n# c\nalloc b 512 0 *\n", PLEAT_INPUT_CASE},
+        {"alloc a 1MiB 0\n", PLEAT_INPUT_CASE},
+        {"alloc a {1} 0\n", PLEAT_INPUT_CASE},
+        {"alloc a 512 *\nfree_requested 7f00 512 0 1\n", PLEAT_INPUT_CASE},
+        {"snapshot\n", PLEAT_INPUT_CASE},
+        /* A word of neither: only a whole event or allocation is proof. */
+        {"allocc 7f00 512\nalloc 7f00 512 0 0\n", PLEAT_INPUT_TRACE_TEXT},
+        {"moed classic\nalloc a 512 0 *\n", PLEAT_INPUT_CASE},
+        {"moed classic\nalloc a 1MiB 0 0x7f00\n", PLEAT_INPUT_CASE},
+        {"Dear reader\nfree the block\nset it aside\nalloc it\n", PLEAT_INPUT_UNKNOWN},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        pleat_input_t *input = input_fixture_open(rows[i].text, strlen(rows[i].text));
+        cr_expect(pleat_input_kind(input) == rows[i].kind, "'%s' is %s", rows[i].text,
+                  pleat_input_kind_text(pleat_input_kind(input)));
+        pleat_input_close(input);
+    }
+}
+
 Test(input, refusals_say_what_it_is_and_what_is_wanted)
 {
     static const struct {
@@ -227,12 +259,12 @@ Test(input, truncated_data_is_reported_with_its_place)
     size_t got = 0;
     char *text = long_text(&count);
     for (size_t i = 1; i < PACKING_COUNT; i++) {
-        input_bytes_t bytes = input_fixture_pack(text, count, PACKINGS[i]);
+        input_bytes_t bytes = input_fixture_pack(text, count, packings[i]);
         for (size_t cut = 6; cut < bytes.count; cut += 1 + bytes.count / 13) {
             cr_assert(eq(int, read_all(bytes.data, cut, &got), PLEAT_ERR_FORMAT));
             char place[64];
             (void)snprintf(place, sizeof(place), "%s data wrong at byte %zu of the file: truncated",
-                           pleat_packing_name(PACKINGS[i]), cut);
+                           pleat_packing_name(packings[i]), cut);
             INPUT_FIXTURE_EXPECT_ERROR(place);
         }
         cr_expect(eq(int, read_all(bytes.data, bytes.count - 1, &got), PLEAT_ERR_FORMAT));
@@ -247,7 +279,7 @@ Test(input, damaged_data_is_reported)
     size_t got = 0;
     char *text = long_text(&count);
     for (size_t i = 1; i < PACKING_COUNT; i++) {
-        input_bytes_t bytes = input_fixture_pack(text, count, PACKINGS[i]);
+        input_bytes_t bytes = input_fixture_pack(text, count, packings[i]);
         unsigned noticed = 0;
         unsigned tried = 0;
         for (size_t at = 10; at < bytes.count; at += 1 + bytes.count / 13) {
@@ -258,7 +290,7 @@ Test(input, damaged_data_is_reported)
         }
         cr_expect(eq(uint, noticed, tried));
         /* The checksum at the end of the data. */
-        bytes.data[bytes.count - (PACKINGS[i] == PLEAT_PACKING_GZIP ? 8 : 4)] ^= 1;
+        bytes.data[bytes.count - (packings[i] == PLEAT_PACKING_GZIP ? 8 : 4)] ^= 1;
         cr_expect(eq(int, read_all(bytes.data, bytes.count, &got), PLEAT_ERR_FORMAT));
         free(bytes.data);
     }
@@ -269,11 +301,12 @@ Test(input, bytes_behind_packed_data_are_refused)
 {
     size_t got = 0;
     for (size_t i = 1; i < PACKING_COUNT; i++) {
-        input_bytes_t bytes = input_fixture_pack("text", 4, PACKINGS[i]);
-        char *longer = calloc(1, bytes.count + 7);
+        input_bytes_t bytes = input_fixture_pack("text", 4, packings[i]);
+        static const char garbage[] = {'g', 'a', 'r', 'b', 'a', 'g', 'e'};
+        char *longer = calloc(1, bytes.count + sizeof(garbage));
         memcpy(longer, bytes.data, bytes.count);
-        memcpy(longer + bytes.count, "garbage", 7);
-        cr_expect(eq(int, read_all(longer, bytes.count + 7, &got), PLEAT_ERR_FORMAT));
+        memcpy(longer + bytes.count, garbage, sizeof(garbage));
+        cr_expect(eq(int, read_all(longer, bytes.count + sizeof(garbage), &got), PLEAT_ERR_FORMAT));
         free(longer);
         free(bytes.data);
     }
@@ -327,12 +360,12 @@ Test(input, lack_of_host_memory_is_reported)
 {
     size_t got = 0;
     for (size_t i = 0; i < PACKING_COUNT; i++) {
-        input_bytes_t bytes = input_fixture_pack("# text\n", 7, PACKINGS[i]);
+        input_bytes_t bytes = input_fixture_pack("# text\n", 7, packings[i]);
         for (uint64_t nth = 1; nth < 4; nth++) {
             host_fault_after(nth);
             const pleat_status_t status = read_all(bytes.data, bytes.count, &got);
             host_fault_after(0);
-            const bool has_decoder = PACKINGS[i] != PLEAT_PACKING_NONE;
+            const bool has_decoder = packings[i] != PLEAT_PACKING_NONE;
             cr_expect(eq(int, status, nth < (has_decoder ? 4 : 3) ? PLEAT_ERR_OOM_HOST : PLEAT_OK));
         }
         free(bytes.data);

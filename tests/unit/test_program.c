@@ -374,6 +374,92 @@ Test(program, notes_events_that_contradict_each_other, .timeout = 5)
     pleat_program_destroy(program);
 }
 
+Test(program, notes_frees_that_tell_of_another_block, .timeout = 5)
+{
+    pleat_program_t *program = trace_fixture_read("segment_alloc 200000 2097152 0 0\n"
+                                                  "alloc 200000 512 0 1\n"
+                                                  "free_requested 200000 513 0 2\n" /* size */
+                                                  "free_completed 200000 512 0 2\n"
+                                                  "alloc 200000 1024 0 3\n"
+                                                  "free_requested 200000 1024 0 4\n"
+                                                  "free_completed 200000 1024 1 4\n" /* stream */
+                                                  "alloc 200000 2048 0 5\n"
+                                                  "free_requested 200000 2048 0 6\n"
+                                                  "alloc 201000 512 0 7\n"
+                                                  "free_completed 200000 1024 0 8\n" /* late */
+                                                  "alloc 200000 512 0 9\n"
+                                                  "free_requested 200000 512 0 9\n"
+                                                  "free_completed 200000 512 0 9\n");
+    const pleat_program_finding_t *found = &program->notes[PLEAT_PROGRAM_NOTE_FREE_DIFFERS];
+    cr_expect(eq(str, (char *)(uintptr_t)program_letters(program), "AFAFAWACAF"));
+    cr_expect(eq(u64, found->count, 3));
+    cr_expect(eq(u64, found->first_event, 2));
+    cr_expect(pleat_program_is_checkable(program, NULL));
+    pleat_program_destroy(program);
+}
+
+Test(program, notes_time_stamps_that_go_back, .timeout = 5)
+{
+    pleat_program_t *program = trace_fixture_read("alloc 200000 512 0 500\n"
+                                                  "alloc 300000 512 0 700\n"
+                                                  "free_requested 200000 512 0 50\n"
+                                                  "free_completed 200000 512 0 10\n"
+                                                  "snapshot 0 0 0 600\n"
+                                                  "alloc 200000 512 0 700\n");
+    const pleat_program_finding_t *found = &program->notes[PLEAT_PROGRAM_NOTE_TIME_BACK];
+    cr_expect(eq(u64, found->count, 3));
+    cr_expect(eq(u64, found->first_event, 2));
+    cr_expect(eq(u64, program->duration_us, 200));
+    for (size_t i = 1; i < program->call_count; i++) {
+        cr_expect(ge(u64, program->calls[i].time_us, program->calls[i - 1].time_us));
+    }
+    pleat_program_destroy(program);
+    program = trace_fixture_read("alloc 200000 512 0 500\n"
+                                 "free_requested 200000 512 0 400\n");
+    cr_expect(eq(u64, program->duration_us, 0)); /* never negative */
+    pleat_program_destroy(program);
+}
+
+Test(program, notes_unknown_frees_in_a_trace_without_segments, .timeout = 5)
+{
+    pleat_program_t *program = trace_fixture_read("alloc 1000 512 0 0\n"
+                                                  "free_requested 9000 512 0 1\n"
+                                                  "free_completed 9000 512 0 1\n"
+                                                  "free_requested 1000 512 0 2\n"
+                                                  "free_completed 1000 512 0 2\n"
+                                                  "free_requested 1000 512 0 3\n");
+    cr_expect(eq(u64, program->notes[PLEAT_PROGRAM_NOTE_FREE_UNKNOWN].count, 2));
+    cr_expect(eq(u64, program->notes[PLEAT_PROGRAM_NOTE_FREE_UNKNOWN].first_event, 1));
+    cr_expect(eq(u64, program->notes[PLEAT_PROGRAM_NOTE_OUTSIDE].count, 0));
+    pleat_program_destroy(program);
+}
+
+Test(program, notes_a_segment_that_goes_with_another_size, .timeout = 5)
+{
+    pleat_program_t *program = trace_fixture_read("segment_alloc 2000000 20971520 0 0\n"
+                                                  "alloc 2000000 5242880 0 0\n"
+                                                  "free_requested 2000000 5242880 0 0\n"
+                                                  "free_completed 2000000 5242880 0 0\n"
+                                                  "segment_free 2000000 4194304 0 0\n"
+                                                  "segment_alloc 4000000 2097152 0 0\n"
+                                                  "alloc 4000000 512 0 0\n"
+                                                  "free_requested 4000000 512 0 0\n"
+                                                  "free_completed 4000000 512 0 0\n"
+                                                  "segment_free 4000000 2097152 0 0\n");
+    cr_expect(eq(u64, program->notes[PLEAT_PROGRAM_NOTE_SEGMENT_DIFFERS].count, 1));
+    cr_expect(eq(u64, program->notes[PLEAT_PROGRAM_NOTE_SEGMENT_DIFFERS].first_event, 4));
+    pleat_program_destroy(program);
+}
+
+Test(program, names_of_notes, .timeout = 5)
+{
+    cr_expect(eq(str, (char *)pleat_program_note_key(PLEAT_PROGRAM_NOTE_TIME_BACK), "time_back"));
+    cr_expect(eq(str, (char *)pleat_program_note_key(PLEAT_PROGRAM_NOTE_COUNT), "unknown"));
+    cr_expect(pleat_program_note_is_warning(PLEAT_PROGRAM_NOTE_FREE_UNKNOWN));
+    cr_expect(not(pleat_program_note_is_warning(PLEAT_PROGRAM_NOTE_NO_SEGMENTS)));
+    cr_expect(not(pleat_program_note_is_warning(PLEAT_PROGRAM_NOTE_COUNT)));
+}
+
 Test(program, ends_a_wait_over_which_another_block_is_allocated, .timeout = 5)
 {
     pleat_program_t *program = trace_fixture_read("segment_alloc 200000 2097152 0 0\n"

@@ -40,6 +40,9 @@ Test(session_case, header_lines_are_taken)
     cr_expect(eq(str, (char *)session->settings, "a:1, b:2"));
     cr_expect(eq(u64, session->total_bytes, UINT64_C(4) << 30));
     cr_expect(not(session->has_limit));
+    cr_expect(eq(u64, session->settings_place.line, 2));
+    cr_expect(eq(u64, session->settings_place.column, 10));
+    cr_expect(eq(str, (char *)session->file, "test"));
     pleat_session_destroy(session);
     session = load("mode pleated\nlimit 1GiB\nset x:1,y:2\nset_limit 2MiB\nbusy 1\ndone 1\n"
                    "reset_peak\nreset_acc\nempty\n");
@@ -53,17 +56,49 @@ Test(session_case, header_lines_are_taken)
     pleat_session_destroy(session);
 }
 
+Test(session_case, a_fraction_alone_gives_the_limit)
+{
+    pleat_session_t *session = load("fraction 0.3\ntotal_memory 1001\nsync\n");
+    cr_expect(session->has_limit);
+    cr_expect(eq(u64, session->limit_bytes, 300)); /* 300.3, cut */
+    pleat_session_destroy(session);
+    session = load("fraction 0.0001\ntotal_memory 1001\nsync\n");
+    cr_expect(session->has_limit); /* of 0 bytes: every request fails */
+    cr_expect(eq(u64, session->limit_bytes, 0));
+    pleat_session_destroy(session);
+    session = load("fraction 0\nsync\n");
+    cr_expect(not(session->has_limit));
+    pleat_session_destroy(session);
+    session = load("fraction 0.5\nlimit 7\nsync\n");
+    cr_expect(eq(u64, session->limit_bytes, 7));
+    pleat_session_destroy(session);
+    session = load("fraction 0.5\nlimit 0\nsync\n");
+    cr_expect(not(session->has_limit)); /* said outright */
+    pleat_session_destroy(session);
+}
+
+Test(session_case, settings_may_be_none_at_run_time)
+{
+    pleat_session_t *session = load("set -\nset\nset  a:{1} \n");
+    cr_expect(eq(str, (char *)session->calls[0].text, ""));
+    cr_expect(eq(str, (char *)session->calls[1].text, ""));
+    cr_expect(eq(str, (char *)session->calls[2].text, "a:{1}"));
+    cr_expect(eq(u64, session->calls[2].text_column, 6));
+    pleat_session_destroy(session);
+}
+
 Test(session_case, expectations_have_three_relations)
 {
-    pleat_session_t *session = load("oom 2 0\n expect a.b=-1 c<=2MiB\n expect d>=3\n"
-                                    " expect_error Tried to  allocate {i}\n expect_error more\n");
+    pleat_session_t *session =
+        load("oom 2 0\n expect max_split_size=-1 active_bytes.all.peak<=2MiB\n expect num_ooms>=3\n"
+             " expect_error Tried to  allocate {i}\n expect_error more\n");
     const pleat_session_call_t *call = &session->calls[0];
     cr_assert(eq(u32, call->expects.count, 3));
     const pleat_session_expect_t *expects = &session->expects[call->expects.first];
-    cr_expect(eq(str, (char *)expects[0].key, "a.b"));
+    cr_expect(eq(str, (char *)expects[0].key, "max_split_size"));
     cr_expect(eq(i64, expects[0].value, -1));
     cr_expect(eq(int, (int)expects[0].relation, PLEAT_SESSION_EQUAL));
-    cr_expect(eq(str, (char *)expects[1].key, "c"));
+    cr_expect(eq(str, (char *)expects[1].key, "active_bytes.all.peak"));
     cr_expect(eq(i64, expects[1].value, 2 << 20));
     cr_expect(eq(int, (int)expects[1].relation, PLEAT_SESSION_AT_MOST));
     cr_expect(eq(int, (int)expects[2].relation, PLEAT_SESSION_AT_LEAST));
@@ -77,7 +112,7 @@ Test(session_case, expectations_have_three_relations)
 Test(session_case, repeats_are_unrolled)
 {
     pleat_session_t *session = load("repeat 3\nalloc a{i} {10-3*i}MiB {i} *\n"
-                                    " expect n={2*i*i+1}\nend_repeat\n expect n=5\n"
+                                    " expect num_ooms={2*i*i+1}\nend_repeat\n expect num_ooms=5\n"
                                     "free a2\n");
     cr_assert(eq(u32, session->call_count, 4));
     for (uint32_t round = 0; round < 3; round++) {
@@ -85,7 +120,7 @@ Test(session_case, repeats_are_unrolled)
         char id[8];
         (void)snprintf(id, sizeof(id), "a%u", round);
         cr_expect(eq(str, (char *)session->ids[call->id], id));
-        cr_expect(eq(u64, call->bytes, (UINT64_C(10) - 3 * round) << 20));
+        cr_expect(eq(u64, call->bytes, (UINT64_C(10) - UINT64_C(3) * round) << 20));
         cr_expect(eq(u64, call->stream, round));
         cr_expect(eq(u64, call->line, 2));
         cr_expect(eq(u32, call->expects.count, round == 2 ? 2 : 1));

@@ -4,6 +4,8 @@
  */
 #include "session_check.h"
 
+#include "input_fixture.h"
+
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
@@ -26,6 +28,14 @@ static checked_t load(const char *name)
     char path[512];
     (void)snprintf(path, sizeof(path), "%s/%s", PLEAT_TEST_DATA, name);
     cr_assert(eq(int, pleat_session_load(path, &checked.session), PLEAT_OK), "%s: %s", path,
+              pleat_last_error());
+    return checked;
+}
+
+static checked_t load_text(const char *text)
+{
+    checked_t checked = {0};
+    cr_assert(eq(int, input_fixture_session(text, strlen(text), &checked.session), PLEAT_OK), "%s",
               pleat_last_error());
     return checked;
 }
@@ -113,6 +123,62 @@ Test(session_check, every_classic_case_holds, .timeout = 60)
         (void)snprintf(name, sizeof(name), "cases/%s.case", names[i]);
         expect_equal(name);
     }
+}
+
+#define TWO_BUSY_STREAMS                            \
+    "pleat-oracle 1\n"                              \
+    "total_memory 1500MiB\n"                        \
+    "limit 60MiB\n"                                 \
+    "keys num_alloc_retries num_sync_all_streams\n" \
+    "base 0 0\n"                                    \
+    "alloc 0 20971520 0 0x7f0000000000\n"           \
+    " segment_alloc 0x7f0000000000 20971520 0\n"    \
+    " stats\n"                                      \
+    "alloc 1 20971520 0 0x7f0010000000\n"           \
+    " segment_alloc 0x7f0010000000 20971520 0\n"    \
+    " stats\n"                                      \
+    "record 0 1\n stats\nrecord 1 3\n stats\n"      \
+    "busy 1\n stats\nbusy 3\n stats\n"              \
+    "free 0\n stats\nfree 1\n stats\n"              \
+    "alloc 2 31457280 0 0x7f0010000000\n"
+
+Test(session_check, an_allocation_waits_for_busy_streams_in_any_order, .timeout = 10)
+{
+    static const char *const sequences[] = {
+        TWO_BUSY_STREAMS " free_completed 0x7f0010000000 20971520 0\n"
+                         " free_completed 0x7f0000000000 20971520 0\n"
+                         " segment_free 0x7f0000000000 20971520 0\n"
+                         " segment_free 0x7f0010000000 20971520 0\n"
+                         " segment_alloc 0x7f0010000000 31457280 0\n"
+                         " stats 0=1 1=1\nend\n",
+        TWO_BUSY_STREAMS " free_completed 0x7f0000000000 20971520 0\n"
+                         " free_completed 0x7f0010000000 20971520 0\n"
+                         " segment_free 0x7f0000000000 20971520 0\n"
+                         " segment_free 0x7f0010000000 20971520 0\n"
+                         " segment_alloc 0x7f0010000000 31457280 0\n"
+                         " stats 0=1 1=1\nend\n"};
+    for (size_t i = 0; i < 2; i++) {
+        checked_t checked = load_text(sequences[i]);
+        run(&checked);
+        cr_expect(eq(sz, checked.check.difference_count, 0), "%s: expected %s, got %s",
+                  checked.differences[0].what, checked.differences[0].expected,
+                  checked.differences[0].got);
+        pleat_session_destroy(checked.session);
+    }
+}
+
+Test(session_check, a_completion_that_no_order_gives_is_noticed, .timeout = 10)
+{
+    checked_t checked = load_text(TWO_BUSY_STREAMS " free_completed 0x7f0010000000 20971520 0\n"
+                                                   " segment_free 0x7f0000000000 20971520 0\n"
+                                                   " segment_free 0x7f0010000000 20971520 0\n"
+                                                   " segment_alloc 0x7f0010000000 31457280 0\n"
+                                                   " stats 0=1 1=1\nend\n");
+    const uint64_t line = checked.session->calls[checked.session->call_count - 1].line;
+    run(&checked);
+    cr_expect(gt(sz, checked.check.difference_count, 0));
+    cr_expect(eq(u64, checked.differences[0].line, line));
+    pleat_session_destroy(checked.session);
 }
 
 /* First call of a kind at or behind @p from. */
@@ -207,18 +273,22 @@ Test(session_check, a_changed_end_state_is_noticed, .timeout = 20)
 {
     checked_t checked = load("sessions/default.oracle.xz");
     pleat_session_t *session = checked.session;
-    session->blocks[session->segments[session->end_segments.first].info.first_block]
-        .requested_bytes += 1;
-    expect_difference(&checked, 0, "block");
+    pleat_session_block_t *block =
+        &session->blocks[session->segments[session->end_segments.first + 1].info.first_block];
+    block->info.requested_bytes += 1;
+    cr_expect(gt(u64, block->line, session->end_line));
+    expect_difference(&checked, block->line, "block");
 
     checked = load("sessions/default.oracle.xz");
     session = checked.session;
-    session->segments[session->end_segments.first].info.is_small ^= true;
-    expect_difference(&checked, 0, "segment");
+    pleat_session_segment_t *segment = &session->segments[session->end_segments.first + 1];
+    segment->info.is_small ^= true;
+    cr_expect(gt(u64, segment->line, session->end_line));
+    expect_difference(&checked, segment->line, "segment");
 
     checked = load("sessions/default.oracle.xz");
     checked.session->end_segments.count--;
-    expect_difference(&checked, 0, "number of segments");
+    expect_difference(&checked, checked.session->end_line, "number of segments");
 }
 
 Test(session_check, a_wrong_expectation_is_noticed, .timeout = 20)
@@ -238,6 +308,96 @@ Test(session_check, a_wrong_expectation_is_noticed, .timeout = 20)
     call = find_call(checked.session, PLEAT_SESSION_OOM, 0);
     checked.session->expect_errors[call->expect_errors.first].text = "no such text";
     expect_difference(&checked, call->line, "error message");
+}
+
+Test(session_check, the_first_available_of_several_modes_is_chosen, .timeout = 10)
+{
+    checked_t checked = load_text("mode torch_expandable classic\nalloc a 1MiB 0 *\n");
+    const pleat_session_t *session = checked.session;
+    cr_expect(eq(uint, pleat_session_modes(session),
+                 PLEAT_SESSION_MODE_CLASSIC | PLEAT_SESSION_MODE_TORCH_EXPANDABLE));
+    cr_expect(pleat_session_obstacle(session, PLEAT_SESSION_MODE_CLASSIC) == NULL);
+    cr_expect(pleat_session_obstacle(session, PLEAT_SESSION_MODE_TORCH_EXPANDABLE) != NULL);
+    run(&checked);
+    cr_expect(eq(str, checked.check.skipped, ""));
+    cr_expect(eq(u64, checked.check.call_count, 1));
+    pleat_session_destroy(checked.session);
+}
+
+Test(session_check, a_session_without_available_mode_is_skipped, .timeout = 10)
+{
+    static const char *const texts[] = {"mode pleated\nsync\n",
+                                        "settings expandable_segments:True\nsync\n",
+                                        "set expandable_segments:True\n", "pool_create 1\n",
+                                        "keys segment.all.current\nbase 1\nsync\n stats\nend\n"};
+    static const unsigned modes[] = {
+        PLEAT_SESSION_MODE_PLEATED, PLEAT_SESSION_MODE_TORCH_EXPANDABLE, PLEAT_SESSION_MODE_CLASSIC,
+        PLEAT_SESSION_MODE_CLASSIC, PLEAT_SESSION_MODE_CLASSIC};
+    int64_t values[122];
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        checked_t checked = load_text(texts[i]);
+        cr_expect(eq(uint, pleat_session_modes(checked.session), modes[i]));
+        run(&checked);
+        cr_expect(ne(str, checked.check.skipped, ""), "%s", texts[i]);
+        cr_expect(eq(u64, checked.check.call_count, 0));
+        cr_expect(eq(int, pleat_session_final_stats(checked.session, 0, values, 122),
+                     PLEAT_ERR_UNSUPPORTED));
+        pleat_session_destroy(checked.session);
+    }
+    cr_expect(eq(str, (char *)pleat_session_mode_word(PLEAT_SESSION_MODE_PLEATED), "pleated"));
+    cr_expect(eq(str, (char *)pleat_session_mode_word(3), "unknown"));
+}
+
+/* A session whose settings in the header are wrong is an error of the input. */
+static void expect_wrong_settings(const char *text, const char *error)
+{
+    checked_t checked = load_text(text);
+    checked.check.difference_capacity = SHOWN;
+    checked.check.differences = checked.differences;
+    cr_expect(
+        eq(int, pleat_session_check_run(checked.session, 0, &checked.check), PLEAT_ERR_INVALID));
+    INPUT_FIXTURE_EXPECT_ERROR(error);
+    pleat_session_destroy(checked.session);
+}
+
+Test(session_check, wrong_settings_of_a_header_are_reported_with_their_place, .timeout = 10)
+{
+    expect_wrong_settings("# about\nsettings  max_split_mb:30\nsync\n",
+                          "test:2:11: Unrecognized key 'max_split_mb'");
+    expect_wrong_settings("settings max_split_size_mb:1\nsync\n", "test:1:10: ");
+    expect_wrong_settings("settings large_segment_size_mb:17592186044416\nsync\n", "test:1:10: ");
+}
+
+Test(session_check, wrong_settings_at_run_time_are_reported_with_their_place, .timeout = 10)
+{
+    static const char *const texts[] = {"sync\nset max_split_size_mb:1\n",
+                                        "sync\nset large_segment_size_mb:17592186044416\n"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        checked_t checked = load_text(texts[i]);
+        run(&checked);
+        cr_assert(eq(sz, checked.check.difference_count, 1), "%s", texts[i]);
+        cr_expect(eq(u64, checked.differences[0].line, 2));
+        cr_expect(strstr(checked.differences[0].got, "test:2:5: ") == checked.differences[0].got,
+                  "%s", checked.differences[0].got);
+        pleat_session_destroy(checked.session);
+    }
+}
+
+Test(session_check, empty_settings_and_a_fraction_act, .timeout = 10)
+{
+    static const char *const texts[] = {
+        "alloc a 1MiB 0 *\nset max_split_size_mb:40\nset -\nalloc b 50MiB 0 *\n"
+        " expect oversize_segments.current=0\n",
+        "alloc a 1MiB 0 *\nset max_split_size_mb:40\nset\nalloc b 50MiB 0 *\n"
+        " expect oversize_segments.current=0\n",
+        "fraction 0.5\ntotal_memory 4MiB\nalloc a 1MiB 0 *\noom 1 1\n"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        checked_t checked = load_text(texts[i]);
+        run(&checked);
+        cr_expect(eq(sz, checked.check.difference_count, 0), "%s: %s", texts[i],
+                  checked.differences[0].what);
+        pleat_session_destroy(checked.session);
+    }
 }
 
 Test(session_check, final_statistics_are_those_of_the_recording, .timeout = 20)

@@ -43,7 +43,7 @@ static size_t plausible_events(pleat_trace_event_t *events, size_t capacity, uin
     uint64_t time_us = 0;
     size_t count = 0;
     for (unsigned i = 0; i < SLOTS; i++) {
-        live[i].bytes = 512u * (1u + (i * 37u) % 50u);
+        live[i].bytes = UINT64_C(512) * (1u + (i * 37u) % 50u);
         live[i].address = UINT64_C(0x7f0000000000) + UINT64_C(0x10000) * i;
         live[i].stream = i % 3;
     }
@@ -107,15 +107,15 @@ Test(trace_binary, any_events_come_back)
 
 Test(trace_binary, frees_of_very_old_allocations_come_back)
 {
-    enum { COUNT = PLEAT_TRACE_LIVE_AGE_LIMIT + 10 };
-    pleat_trace_event_t *events = calloc(2 * COUNT, sizeof(*events));
-    for (size_t i = 0; i < COUNT; i++) {
+    const size_t count = PLEAT_TRACE_LIVE_AGE_LIMIT + 10;
+    pleat_trace_event_t *events = calloc(2 * count, sizeof(*events));
+    for (size_t i = 0; i < count; i++) {
         events[i] = (pleat_trace_event_t){
             .action = PLEAT_ACTION_ALLOC, .address = 512 * (i + 1), .bytes = 8};
-        events[COUNT + i] = events[i];
-        events[COUNT + i].action = PLEAT_ACTION_FREE_REQUESTED;
+        events[count + i] = events[i];
+        events[count + i].action = PLEAT_ACTION_FREE_REQUESTED;
     }
-    expect_round_trip(events, 2 * COUNT);
+    expect_round_trip(events, 2 * count);
     free(events);
 }
 

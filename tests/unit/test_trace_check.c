@@ -310,7 +310,7 @@ Test(trace_check, says_why_a_trace_cannot_be_compared, .timeout = 5)
     const pleat_trace_check_t check = check_text("segment_alloc 200000 2097152 0 0\n"
                                                  "alloc 900000 512 0 0\n",
                                                  0);
-    cr_expect(strstr(check.unchecked, "event 1: ") != NULL, "%s", check.unchecked);
+    cr_expect(strstr(check.unchecked, "event 2: ") != NULL, "%s", check.unchecked);
     cr_expect(strstr(check.unchecked, "begins in the middle") != NULL, "%s", check.unchecked);
     cr_expect(eq(u64, check.call_count, 0));
 }

@@ -201,8 +201,9 @@ typedef struct pleat_conf_description {
     }
 
 /**
- * Describe one option. Values: True and False; sizes in bytes, as signed 64 bits (-1: unlimited);
- * the round-up table as 16 numbers with commas; words as they are.
+ * Describe one option. Values: True and False; sizes in bytes, max_split_size among them as a
+ * signed number of 64 bits (-1: unlimited), as PyTorch shows it; the round-up table as 16 numbers
+ * with commas; words as they are.
  * @retval PLEAT_ERR_INVALID  no such option; the description is untouched.
  * @par Threads any.   @par Cost constant.
  */
