@@ -102,7 +102,8 @@ static void replay_sample(pleat_replay_t *replay)
                   [PLEAT_CURVE_ALLOCATED] = stats->allocated_bytes[PLEAT_STAT_ALL].current,
                   [PLEAT_CURVE_ACTIVE] = stats->active_bytes[PLEAT_STAT_ALL].current,
                   [PLEAT_CURVE_INACTIVE_SPLIT] =
-                      stats->inactive_split_bytes[PLEAT_STAT_ALL].current}};
+                      stats->inactive_split_bytes[PLEAT_STAT_ALL].current,
+                  [PLEAT_CURVE_UNRETURNABLE] = stats->unreturnable_bytes}};
     pleat_curve_add(replay->options.curve, &sample);
 }
 
