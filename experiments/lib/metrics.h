@@ -12,15 +12,16 @@
 #include <pleat/allocator.h>
 
 /* X(TYPE, name, text), a list a group; the order is that of reports. */
-#define PLEAT_METRIC_REPLAY_LIST(X)                                             \
-    X(TEXT, trace, "name of the trace")                                         \
-    X(TEXT, mode, "mode of the allocator")                                      \
-    X(TEXT, conf, "settings of the allocator")                                  \
-    X(COUNT, events, "events of the trace, times the passes")                   \
-    X(COUNT, allocs, "allocations asked for")                                   \
-    X(COUNT, frees, "blocks freed")                                             \
-    X(COUNT, num_alloc_retries, "device allocations tried again after a flush") \
-    X(COUNT, num_ooms, "requests that failed")                                  \
+#define PLEAT_METRIC_REPLAY_LIST(X)                                                     \
+    X(TEXT, trace, "name of the trace")                                                 \
+    X(TEXT, mode, "mode of the allocator")                                              \
+    X(TEXT, conf, "settings of the allocator")                                          \
+    X(COUNT, events, "events of the trace, times the passes")                           \
+    X(COUNT, duration_us, "time of the trace by its own time stamps, times the passes") \
+    X(COUNT, allocs, "allocations asked for")                                           \
+    X(COUNT, frees, "blocks freed")                                                     \
+    X(COUNT, num_alloc_retries, "device allocations tried again after a flush")         \
+    X(COUNT, num_ooms, "requests that failed")                                          \
     X(REAL, host_ns_per_op, "real time of the replay per call of the allocator, ns")
 
 #define PLEAT_METRIC_MEMORY_LIST(X)                                                              \
@@ -29,6 +30,8 @@
     X(COUNT, reserved_peak_bytes, "peak of the bytes held from the device")                      \
     X(REAL, utilization, "active_peak_bytes / reserved_peak_bytes")                              \
     X(REAL, mean_reserved_over_active, "mean of reserved / active over the time of the trace")   \
+    X(COUNT, mean_reserved_bytes, "mean of the bytes held over the time of the trace")           \
+    X(COUNT, mean_active_bytes, "mean of the bytes in use or waiting")                           \
     X(COUNT, inactive_split_peak_bytes, "peak of the bytes free beside something in use")        \
     X(COUNT, unreturnable_peak_bytes, "peak of the free bytes whose chunk holds blocks in use")
 
@@ -44,6 +47,9 @@
     X(COUNT, driver_us, "their time by the cost table")                                 \
     X(REAL, driver_percent, "driver_us of the trace's duration, in percent")            \
     X(REAL, driver_percent_second_half, "the same over the second half of the events")  \
+    X(COUNT, driver_us_second_half, "driver_us of the second half of the events")       \
+    X(COUNT, duration_us_second_half, "duration of the second half of the events")      \
+    X(COUNT, driver_calls_last_pass, "driver_calls of the last of several passes")      \
     X(COUNT, worst_call_us, "most time in the device during one call of the allocator") \
     X(COUNT, waits, "times that the host waited for the device")
 
@@ -81,6 +87,9 @@ typedef struct pleat_meter {
     uint64_t half_driver_ns;
     uint64_t weight_us; /* time over which reserved / active was added up */
     double weighted_ratio;
+    double weighted_reserved; /* bytes times us */
+    double weighted_active;
+    uint64_t pass_driver_calls; /* when the last pass began */
     uint64_t worst_ns;
     int64_t unreturnable_peak_bytes; /* between calls */
     uint64_t alloc_count;
@@ -99,12 +108,14 @@ static inline void pleat_meter_advance(pleat_meter_t *meter, uint64_t now_us)
     if (now_us <= meter->now_us) {
         return;
     }
+    const double passed_us = (double)(now_us - meter->now_us);
     const int64_t active = meter->stats->active_bytes[PLEAT_STAT_ALL].current;
+    const int64_t reserved = meter->stats->reserved_bytes[PLEAT_STAT_ALL].current;
+    meter->weighted_reserved += passed_us * (double)reserved;
+    meter->weighted_active += passed_us * (double)active;
     if (active > 0) {
-        const uint64_t passed_us = now_us - meter->now_us;
-        const int64_t reserved = meter->stats->reserved_bytes[PLEAT_STAT_ALL].current;
-        meter->weighted_ratio += (double)passed_us * (double)reserved / (double)active;
-        meter->weight_us += passed_us;
+        meter->weighted_ratio += passed_us * (double)reserved / (double)active;
+        meter->weight_us += now_us - meter->now_us;
     }
     meter->now_us = now_us;
 }
@@ -122,6 +133,9 @@ static inline void pleat_meter_call(pleat_meter_t *meter, uint64_t device_ns)
 
 /** The second half of the events begins now. @par Cost constant. */
 void pleat_meter_begin_second_half(pleat_meter_t *meter);
+
+/** A pass begins now. @par Cost constant. */
+void pleat_meter_begin_pass(pleat_meter_t *meter);
 
 /** The metrics up to now; texts and events are the caller's to fill. @par Cost constant. */
 void pleat_meter_read(const pleat_meter_t *meter, pleat_metrics_t *metrics_out);

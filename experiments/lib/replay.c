@@ -183,6 +183,7 @@ static pleat_status_t replay_pass(pleat_replay_t *replay, uint32_t pass, uint32_
         middle = replay_call_at(program, half_event - first_event);
     }
     pleat_status_t status = PLEAT_OK;
+    pleat_meter_begin_pass(&replay->meter);
     if (pass > 0) {
         status = pleat_player_free_all(&replay->player);
     }
