@@ -120,28 +120,24 @@ static pleat_status_t pleated_serve_tight(pleat_allocator_t *allocator,
 
 /* ---- 4: growth ---- */
 
-/* Free bytes where the memory of the stream's newest arena ends. */
-static uint64_t pleated_tail_bytes(const pleat_allocator_t *allocator, pleat_stream_t stream)
-{
-    const pleat_arena_t *arena = pleat_pleated_arena(allocator, stream);
-    while (arena != NULL && pleat_pleated_next_arena(arena) != NULL) {
-        arena = pleat_pleated_next_arena(arena);
-    }
-    if (arena == NULL || arena->handle_count == 0) {
-        return 0;
-    }
-    const pleat_block_t *block = pleat_arena_free_block(arena, pleat_arena_end(arena) - 1);
-    return block == NULL ? 0 : block->bytes;
-}
-
-/* New bytes needed behind the stream's memory for a request in one piece. */
+/* New bytes needed behind the stream's memory for a request in one piece: the least, in an arena
+ * that has addresses for them. */
 static uint64_t pleated_needed_bytes(const pleat_allocator_t *allocator,
                                      const pleat_request_t *request)
 {
-    const uint64_t tail = pleated_tail_bytes(allocator, request->stream);
-    return tail >= request->bytes
-               ? 0
-               : pleat_round_up(request->bytes - tail, allocator->granularity_bytes);
+    uint64_t least = pleat_round_up(request->bytes, allocator->granularity_bytes);
+    for (const pleat_arena_t *arena = pleat_pleated_arena(allocator, request->stream);
+         arena != NULL; arena = pleat_pleated_next_arena(arena)) {
+        const uint64_t tail = pleat_pleated_tail_bytes(arena);
+        const uint64_t needed =
+            tail >= request->bytes
+                ? 0
+                : pleat_round_up(request->bytes - tail, allocator->granularity_bytes);
+        if (needed < least && needed <= arena->bytes - pleat_arena_end(arena)) {
+            least = needed;
+        }
+    }
+    return least;
 }
 
 static pleat_status_t pleated_grow_and_take(pleat_allocator_t *allocator,
@@ -284,7 +280,7 @@ static pleat_status_t pleated_exceed_single(pleat_allocator_t *allocator,
 {
     uint64_t released_bytes = 0;
     const pleat_status_t status = pleat_pleated_release(
-        allocator, pleat_round_up(request->bytes, allocator->granularity_bytes), true,
+        allocator, pleat_round_up(request->bytes, allocator->granularity_bytes), false,
         &released_bytes);
     return status != PLEAT_OK ? status : pleated_supply_single(allocator, request, block_out);
 }
@@ -446,11 +442,13 @@ static pleat_status_t pleated_exceed(pleat_allocator_t *allocator, const pleat_r
             return status;
         }
     }
-    return pleated_grow_and_take(
-        allocator, request,
+    const uint64_t wanted =
         pleat_cost_excess_bytes(&allocator->options, excess.new_bytes, allocator->held_bytes,
-                                allocator->live_peak_bytes, allocator->granularity_bytes),
-        block_out);
+                                allocator->live_peak_bytes, allocator->granularity_bytes);
+    status = pleated_grow_and_take(allocator, request, wanted, block_out);
+    return status == PLEAT_ERR_OOM_DEVICE && wanted > excess.new_bytes
+               ? pleated_grow_and_take(allocator, request, excess.new_bytes, block_out)
+               : status;
 }
 
 /* ---- small requests ---- */
@@ -560,8 +558,36 @@ static pleat_status_t pleated_trim(pleat_allocator_t *allocator)
     return status != PLEAT_OK ? status : pleat_reclaim_pools(allocator);
 }
 
+/* Free chunks that cannot be joined, for want of mappings or because the request must lie in one,
+ * are given back for new memory in one piece; the host waits for the work on them. ERR_OOM_DEVICE
+ * and nothing changed if that would not suffice. */
+static pleat_status_t pleated_trade(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                    pleat_block_t **block_out)
+{
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    pleat_status_t status = pleat_vmm_mem_info(allocator->vmm, &free_bytes, &total_bytes);
+    if (status == PLEAT_OK) {
+        status = pleat_place_collect(allocator, request->stream, true, &allocator->plan);
+    }
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    const uint64_t limit = allocator->options.limit_bytes;
+    const uint64_t allowed_bytes =
+        limit > allocator->held_bytes ? limit - allocator->held_bytes : 0;
+    const uint64_t room = free_bytes < allowed_bytes ? free_bytes : allowed_bytes;
+    const uint64_t wanted = pleat_round_up(request->bytes, allocator->granularity_bytes);
+    if (wanted <= room || wanted - room > allocator->plan.whole_bytes) {
+        return PLEAT_ERR_OOM_DEVICE;
+    }
+    uint64_t released_bytes = 0;
+    status = pleat_pleated_release(allocator, wanted - room, true, &released_bytes);
+    return status != PLEAT_OK ? status : pleated_look_again(allocator, request, block_out);
+}
+
 /* Nothing is there and no more can be had: wait for one free after the other, look again each time,
- * then give idle views up and look a last time. */
+ * then give idle views up and look again, then trade chunks. */
 static pleat_status_t pleated_retry(pleat_allocator_t *allocator, const pleat_request_t *request,
                                     pleat_block_t **block_out)
 {
@@ -571,7 +597,11 @@ static pleat_status_t pleated_retry(pleat_allocator_t *allocator, const pleat_re
         pleat_status_t status = pleat_retire_wait_for_one(allocator, &has_waited);
         if (status == PLEAT_OK && !has_waited) {
             status = pleated_trim(allocator);
-            return status != PLEAT_OK ? status : pleated_look_again(allocator, request, block_out);
+            if (status == PLEAT_OK) {
+                status = pleated_look_again(allocator, request, block_out);
+            }
+            return status != PLEAT_ERR_OOM_DEVICE ? status
+                                                  : pleated_trade(allocator, request, block_out);
         }
         if (status == PLEAT_OK) {
             status = pleated_look_again(allocator, request, block_out);

@@ -167,17 +167,42 @@ static void arena_end(pleat_allocator_t *allocator, pleat_arena_t *arena)
     pleat_arena_destroy(allocator, arena);
 }
 
-/* The arena of a stream that has addresses left for @p bytes behind its memory; made if need be. */
+uint64_t pleat_pleated_tail_bytes(const pleat_arena_t *arena)
+{
+    if (arena->handle_count == 0) {
+        return 0;
+    }
+    const pleat_block_t *block = pleat_arena_free_block(arena, pleat_arena_end(arena) - 1);
+    return block == NULL ? 0 : block->bytes;
+}
+
+/* The arena of the request's stream that has addresses left for @p bytes behind its memory: one
+ * where the request then fits in one piece, else any; NULL: none. */
+static pleat_arena_t *grow_find_arena(const pleat_allocator_t *allocator,
+                                      const pleat_request_t *request, uint64_t bytes)
+{
+    pleat_arena_t *found = NULL;
+    for (pleat_arena_t *arena = pleat_pleated_arena(allocator, request->stream); arena != NULL;
+         arena = pleat_pleated_next_arena(arena)) {
+        if (bytes > arena->bytes - pleat_arena_end(arena)) {
+            continue;
+        }
+        if (pleat_pleated_tail_bytes(arena) + bytes >= request->bytes) {
+            return arena;
+        }
+        found = found == NULL ? arena : found;
+    }
+    return found;
+}
+
+/* As above; made if need be. */
 static pleat_status_t grow_choose_arena(pleat_allocator_t *allocator,
                                         const pleat_request_t *request, uint64_t bytes,
                                         pleat_arena_t **arena_out)
 {
-    for (pleat_arena_t *arena = pleat_pleated_arena(allocator, request->stream); arena != NULL;
-         arena = pleat_pleated_next_arena(arena)) {
-        if (bytes <= arena->bytes - pleat_arena_end(arena)) {
-            *arena_out = arena;
-            return PLEAT_OK;
-        }
+    *arena_out = grow_find_arena(allocator, request, bytes);
+    if (*arena_out != NULL) {
+        return PLEAT_OK;
     }
     const pleat_status_t status = pleat_arena_create(allocator, request->stream, arena_out);
     if (status == PLEAT_OK && bytes > (*arena_out)->bytes) {

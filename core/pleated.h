@@ -54,6 +54,9 @@ PLEAT_NODISCARD pleat_status_t pleat_pleated_grow_single(pleat_allocator_t *allo
                                                          uint64_t bytes,
                                                          pleat_home_place_t *place_out);
 
+/* Free bytes where the memory of an arena ends. O(blocks of the last handle). */
+uint64_t pleat_pleated_tail_bytes(const pleat_arena_t *arena);
+
 /* First arena of a stream, and the next one; NULL: none. */
 pleat_arena_t *pleat_pleated_arena(const pleat_allocator_t *allocator, pleat_stream_t stream);
 pleat_arena_t *pleat_pleated_next_arena(const pleat_arena_t *arena);

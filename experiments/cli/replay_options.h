@@ -85,10 +85,11 @@ enum {
         PLEAT_CLI_KEY_COSTS, "costs", "FILE",                                            \
             "cost table of the simulated device; without it the one measured on an H200" \
     }
-#define PLEAT_CLI_OPTION_TIMELINE                                                         \
-    {                                                                                     \
-        PLEAT_CLI_KEY_TIMELINE, "timeline", "FILE",                                       \
-            "write reserved, allocated, active and inactive_split bytes over time as CSV" \
+#define PLEAT_CLI_OPTION_TIMELINE                                                            \
+    {                                                                                        \
+        PLEAT_CLI_KEY_TIMELINE, "timeline", "FILE",                                          \
+            "write reserved, allocated, active, inactive_split and unreturnable bytes over " \
+            "time as CSV"                                                                    \
     }
 #define PLEAT_CLI_OPTION_PLOT                                                                     \
     {                                                                                             \

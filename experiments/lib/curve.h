@@ -14,11 +14,12 @@
 #include <stdio.h>
 
 /* X(NAME, column) */
-#define PLEAT_CURVE_LIST(X)       \
-    X(RESERVED, reserved_bytes)   \
-    X(ALLOCATED, allocated_bytes) \
-    X(ACTIVE, active_bytes)       \
-    X(INACTIVE_SPLIT, inactive_split_bytes)
+#define PLEAT_CURVE_LIST(X)                 \
+    X(RESERVED, reserved_bytes)             \
+    X(ALLOCATED, allocated_bytes)           \
+    X(ACTIVE, active_bytes)                 \
+    X(INACTIVE_SPLIT, inactive_split_bytes) \
+    X(UNRETURNABLE, unreturnable_bytes)
 
 typedef enum pleat_curve_series {
 #define PLEAT_CURVE_ENUM(name, column) PLEAT_CURVE_##name,
@@ -51,7 +52,7 @@ typedef struct pleat_curve {
 
 /**
  * Begin an empty curve.
- * @param capacity  most bins, at least 2; a bin gives up to nine rows.
+ * @param capacity  most bins, at least 2; a bin gives up to eleven rows.
  * @retval PLEAT_ERR_INVALID   less than 2 bins.
  * @retval PLEAT_ERR_OOM_HOST  no host memory.
  */

@@ -38,6 +38,13 @@ void pleat_meter_begin_second_half(pleat_meter_t *meter)
     meter->half_driver_ns = pleat_metrics_driver_ns(&counters, NULL);
 }
 
+void pleat_meter_begin_pass(pleat_meter_t *meter)
+{
+    pleat_vmm_counters_t counters = PLEAT_VMM_COUNTERS_INIT;
+    pleat_vmm_read_counters(meter->vmm, &counters);
+    (void)pleat_metrics_driver_ns(&counters, &meter->pass_driver_calls);
+}
+
 static double metrics_ratio(double value, double divisor)
 {
     return divisor > 0.0 ? value / divisor : 0.0;
@@ -71,6 +78,7 @@ void pleat_meter_read(const pleat_meter_t *meter, pleat_metrics_t *metrics_out)
     const uint64_t active = (uint64_t)stats->active_bytes[PLEAT_STAT_ALL].peak;
     const uint64_t reserved = (uint64_t)stats->reserved_bytes[PLEAT_STAT_ALL].peak;
     const uint64_t calls = meter->alloc_count + meter->free_count + meter->flush_count;
+    const uint64_t duration_us = meter->now_us - meter->start_us;
     *metrics_out = (pleat_metrics_t){
         .allocs = meter->alloc_count,
         .frees = meter->free_count,
@@ -83,6 +91,11 @@ void pleat_meter_read(const pleat_meter_t *meter, pleat_metrics_t *metrics_out)
             metrics_time_ratio(meter->weighted_ratio, (double)meter->weight_us),
         .num_alloc_retries = (uint64_t)stats->num_alloc_retries,
         .num_ooms = (uint64_t)stats->num_ooms,
+        .duration_us = duration_us,
+        .duration_us_second_half = meter->now_us - meter->half_us,
+        .mean_reserved_bytes =
+            (uint64_t)metrics_ratio(meter->weighted_reserved, (double)duration_us),
+        .mean_active_bytes = (uint64_t)metrics_ratio(meter->weighted_active, (double)duration_us),
         .worst_call_us = pleat_metrics_round_us(meter->worst_ns),
         .host_ns_per_op = metrics_ratio((double)meter->host_ns, (double)calls),
         .moved_bytes = (uint64_t)stats->moved_bytes,
@@ -95,9 +108,12 @@ void pleat_meter_read(const pleat_meter_t *meter, pleat_metrics_t *metrics_out)
     pleat_vmm_read_counters(meter->vmm, &metrics_out->device);
     const uint64_t driver_ns =
         pleat_metrics_driver_ns(&metrics_out->device, &metrics_out->driver_calls);
+    const uint64_t half_ns = driver_ns - meter->half_driver_ns;
     metrics_out->driver_us = pleat_metrics_round_us(driver_ns);
-    metrics_out->driver_percent = metrics_percent(driver_ns, meter->now_us - meter->start_us);
+    metrics_out->driver_us_second_half = pleat_metrics_round_us(half_ns);
+    metrics_out->driver_calls_last_pass = metrics_out->driver_calls - meter->pass_driver_calls;
+    metrics_out->driver_percent = metrics_percent(driver_ns, duration_us);
     metrics_out->driver_percent_second_half =
-        metrics_percent(driver_ns - meter->half_driver_ns, meter->now_us - meter->half_us);
+        metrics_percent(half_ns, metrics_out->duration_us_second_half);
     metrics_out->waits = metrics_out->device.waits;
 }

@@ -30,6 +30,8 @@
     X(REAL, utilization, "active_peak_bytes / reserved_peak_bytes")                              \
     X(REAL, mean_reserved_over_active,                                                           \
       "mean of reserved / active over the time in which something is active")                    \
+    X(COUNT, mean_reserved_bytes, "mean of the bytes held over the time of the trace")           \
+    X(COUNT, mean_active_bytes, "mean of the bytes in use or waiting")                           \
     X(COUNT, inactive_split_peak_bytes, "peak of the bytes free beside something in use")        \
     X(COUNT, unreturnable_peak_bytes, "peak of the free bytes whose chunk holds blocks in use")
 
@@ -45,6 +47,9 @@
     X(COUNT, driver_us, "their time by the cost table; a failed one takes none in the simulation") \
     X(REAL, driver_percent, "driver_us of the trace's duration, in percent")                       \
     X(REAL, driver_percent_second_half, "the same from the middle event of the trace on")          \
+    X(COUNT, driver_us_second_half, "driver_us of the second half of the events")                  \
+    X(COUNT, duration_us_second_half, "duration of the second half of the events")                 \
+    X(COUNT, driver_calls_last_pass, "driver_calls of the last of several passes")                 \
     X(COUNT, worst_call_us, "most of driver_us within one call of the allocator")                  \
     X(COUNT, waits,                                                                                \
       "times that the host waited for the device; each device free is one, for it ends all work")
@@ -84,7 +89,10 @@ typedef struct pleat_meter {
     uint64_t half_driver_ns;
     uint64_t weight_us; /* time over which reserved / active was added up */
     double weighted_ratio;
-    uint64_t driver_ns;              /* up to the last call of the allocator */
+    uint64_t driver_ns;       /* up to the last call of the allocator */
+    double weighted_reserved; /* bytes times us */
+    double weighted_active;
+    uint64_t pass_driver_calls;      /* when the last pass began */
     uint64_t worst_ns;               /* of driver_ns, in one call */
     int64_t unreturnable_peak_bytes; /* between calls */
     uint64_t alloc_count;
@@ -103,12 +111,14 @@ static inline void pleat_meter_advance(pleat_meter_t *meter, uint64_t now_us)
     if (now_us <= meter->now_us) {
         return;
     }
+    const double passed_us = (double)(now_us - meter->now_us);
     const int64_t active = meter->stats->active_bytes[PLEAT_STAT_ALL].current;
+    const int64_t reserved = meter->stats->reserved_bytes[PLEAT_STAT_ALL].current;
+    meter->weighted_reserved += passed_us * (double)reserved;
+    meter->weighted_active += passed_us * (double)active;
     if (active > 0) {
-        const uint64_t passed_us = now_us - meter->now_us;
-        const int64_t reserved = meter->stats->reserved_bytes[PLEAT_STAT_ALL].current;
-        meter->weighted_ratio += (double)passed_us * (double)reserved / (double)active;
-        meter->weight_us += passed_us;
+        meter->weighted_ratio += passed_us * (double)reserved / (double)active;
+        meter->weight_us += now_us - meter->now_us;
     }
     meter->now_us = now_us;
 }
@@ -129,6 +139,9 @@ static inline void pleat_meter_call(pleat_meter_t *meter, uint64_t clock_ns)
 
 /** The second half of the events begins now. @par Cost constant. */
 void pleat_meter_begin_second_half(pleat_meter_t *meter);
+
+/** A pass begins now. @par Cost constant. */
+void pleat_meter_begin_pass(pleat_meter_t *meter);
 
 /** The metrics up to now; texts and events are the caller's to fill. @par Cost constant. */
 void pleat_meter_read(const pleat_meter_t *meter, pleat_metrics_t *metrics_out);

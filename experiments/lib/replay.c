@@ -102,7 +102,8 @@ static void replay_sample(pleat_replay_t *replay)
                   [PLEAT_CURVE_ALLOCATED] = stats->allocated_bytes[PLEAT_STAT_ALL].current,
                   [PLEAT_CURVE_ACTIVE] = stats->active_bytes[PLEAT_STAT_ALL].current,
                   [PLEAT_CURVE_INACTIVE_SPLIT] =
-                      stats->inactive_split_bytes[PLEAT_STAT_ALL].current}};
+                      stats->inactive_split_bytes[PLEAT_STAT_ALL].current,
+                  [PLEAT_CURVE_UNRETURNABLE] = stats->unreturnable_bytes}};
     pleat_curve_add(replay->options.curve, &sample);
 }
 
@@ -182,6 +183,7 @@ static pleat_status_t replay_pass(pleat_replay_t *replay, uint32_t pass, uint32_
         middle = replay_call_at(program, half_event - first_event);
     }
     pleat_status_t status = PLEAT_OK;
+    pleat_meter_begin_pass(&replay->meter);
     if (pass > 0) {
         status = pleat_player_free_all(&replay->player);
     }

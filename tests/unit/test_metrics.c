@@ -56,6 +56,10 @@ Test(metrics, weigh_the_mean_by_time_and_leave_out_times_without_blocks, .timeou
     pleat_metrics_t metrics;
     pleat_meter_read(&meter, &metrics);
     cr_expect(epsilon_eq(dbl, metrics.mean_reserved_over_active, 2.5, 1e-12));
+    /* 400 for 90 us; 0 for 50 us, 100 for 10 us and 200 for 30 us. */
+    cr_expect(eq(u64, metrics.mean_reserved_bytes, 400));
+    cr_expect(eq(u64, metrics.mean_active_bytes, 77));
+    cr_expect(eq(u64, metrics.duration_us, 90));
     pleat_vmm_destroy(vmm);
 }
 
@@ -72,6 +76,7 @@ Test(metrics, count_driver_time_over_all_and_over_the_second_half, .timeout = 5)
     pleat_meter_call(&meter, 30000);
     pleat_meter_advance(&meter, 200);
     pleat_meter_begin_second_half(&meter);
+    pleat_meter_begin_pass(&meter);
     cr_assert(eq(int, pleat_vmm_mem_free(vmm, ptr), PLEAT_OK));
     pleat_meter_call(&meter, 10000);
     pleat_meter_advance(&meter, 400);
@@ -84,6 +89,9 @@ Test(metrics, count_driver_time_over_all_and_over_the_second_half, .timeout = 5)
     cr_expect(eq(u64, metrics.driver_us, 40));
     cr_expect(epsilon_eq(dbl, metrics.driver_percent, 10.0, 1e-9));
     cr_expect(epsilon_eq(dbl, metrics.driver_percent_second_half, 5.0, 1e-9));
+    cr_expect(eq(u64, metrics.driver_us_second_half, 10));
+    cr_expect(eq(u64, metrics.duration_us_second_half, 200));
+    cr_expect(eq(u64, metrics.driver_calls_last_pass, 1));
     cr_expect(eq(u64, metrics.worst_call_us, 30));
     cr_expect(epsilon_eq(dbl, metrics.utilization, 0.75, 1e-12));
     cr_expect(eq(u64, metrics.device.calls[PLEAT_VMM_CALL_MEM_FREE], 1));

@@ -102,6 +102,8 @@ Test(replay, repeats_passes_in_the_same_allocator, .timeout = 5)
     cr_expect(eq(u64, m.events, 12));
     cr_expect(eq(u64, m.allocs, 6));
     cr_expect(eq(u64, m.driver_calls, 2));
+    cr_expect(eq(u64, m.driver_calls_last_pass, 0));
+    cr_expect(eq(u64, m.duration_us, 300));
     cr_expect(eq(u64, m.reserved_peak_bytes, 24 * MIB));
     cr_expect(epsilon_eq(dbl, m.driver_percent, 100.0 * 60 / 300, 1e-9));
     cr_expect(eq(dbl, m.driver_percent_second_half, 0.0));
