@@ -40,7 +40,8 @@ typedef struct pleat_cli_command {
     X(conf)                       \
     X(summary)                    \
     X(stats)                      \
-    X(convert)
+    X(convert)                    \
+    X(probe)
 
 #define PLEAT_CLI_COMMAND_EXTERN(name) extern const pleat_cli_command_t pleat_cli_##name;
 PLEAT_CLI_COMMAND_LIST(PLEAT_CLI_COMMAND_EXTERN)

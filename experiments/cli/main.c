@@ -23,7 +23,7 @@ static void pleat_cli_main_help(FILE *stream)
         "       pleat --version\n"
         "\n"
         "Replays allocation traces of GPU programs on a simulated device, and shows what a\n"
-        "caching allocator makes of them. No GPU is needed.\n"
+        "caching allocator makes of them. Only 'probe' needs a GPU.\n"
         "\n"
         "Commands:\n",
         stream);

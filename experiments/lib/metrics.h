@@ -17,6 +17,7 @@
     X(TEXT, mode, "mode of the allocator")                                                   \
     X(TEXT, conf, "settings of the allocator")                                               \
     X(COUNT, events, "events of the trace, times the passes")                                \
+    X(COUNT, duration_us, "time of the trace by its own time stamps, times the passes")                  \
     X(COUNT, allocs, "allocations asked for")                                                \
     X(COUNT, frees, "blocks freed by calls of the trace; a request that failed leaves none") \
     X(COUNT, num_alloc_retries, "device allocations tried again after a flush")              \
