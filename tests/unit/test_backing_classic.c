@@ -21,10 +21,10 @@ static pleat_status_t grow(const fixture_t *f, uint64_t bytes, pleat_block_t **b
     pleat_allocator_t *allocator = f->allocator;
     pleat_request_t request = pleat_serve_request(allocator, bytes, 3);
     const pleat_backing_ops_t *ops = pleat_backing_classic();
-    cr_assert(pleat_block_store_reserve(&allocator->blocks, ops->grow_block_count));
+    cr_assert(pleat_block_store_reserve(&allocator->blocks, ops->supply_block_count));
     request.bins = pleat_free_set_reserve(&request.pool->free_blocks, 3);
     cr_assert(ne(ptr, request.bins, NULL));
-    const pleat_status_t status = ops->grow(allocator, &request, block_out);
+    const pleat_status_t status = ops->supply(allocator, &request, block_out);
     if (status == PLEAT_OK) {
         pleat_pool_give(request.pool, *block_out);
     }

@@ -79,7 +79,23 @@ Test(session_check, every_classic_recording_is_repeated, .timeout = 120)
                                         "busy",
                                         "full",
                                         "large32",
-                                        "gc_split_round_capped"};
+                                        "gc_split_round_capped",
+                                        "fresh_n_busy",
+                                        "fresh_n_busy_capped",
+                                        "fresh_n_capped",
+                                        "fresh_n_default",
+                                        "fresh_n_edge",
+                                        "fresh_n_gc",
+                                        "fresh_n_gc_split",
+                                        "fresh_n_large",
+                                        "fresh_n_large_seg",
+                                        "fresh_n_pow2",
+                                        "fresh_n_pow2_list",
+                                        "fresh_n_small",
+                                        "fresh_n_split",
+                                        "fresh_n_split_capped",
+                                        "fresh_n_streams",
+                                        "fresh_n_streams_capped"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char name[64];
         (void)snprintf(name, sizeof(name), "sessions/%s.oracle.xz", names[i]);
@@ -118,6 +134,50 @@ Test(session_check, every_classic_case_holds, .timeout = 60)
                                         "f_boundary_sizes_classic",
                                         "f_counters_after_failures_classic",
                                         "f_peaks_and_resets_both"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char name[96];
+        (void)snprintf(name, sizeof(name), "cases/%s.case", names[i]);
+        expect_equal(name);
+    }
+}
+
+Test(session_check, every_expandable_recording_is_repeated, .timeout = 120)
+{
+    static const char *const names[] = {"exp",           "exp_capped",     "exp_gc_capped",
+                                        "exp_large",     "exp_split",      "exp_streams",
+                                        "busy_exp",      "full_exp",       "options",
+                                        "fresh_x_busy",  "fresh_x_capped", "fresh_x_default",
+                                        "fresh_x_edge",  "fresh_x_gc",     "fresh_x_large",
+                                        "fresh_x_split", "fresh_x_streams"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char name[64];
+        (void)snprintf(name, sizeof(name), "sessions/%s.oracle.xz", names[i]);
+        expect_equal(name);
+    }
+}
+
+Test(session_check, every_case_of_the_folding_modes_holds, .timeout = 120)
+{
+    static const char *const names[] = {"b_hard_gap_pleated",
+                                        "b_offload_cycles_pleated",
+                                        "b_shredded_block_pleated",
+                                        "b_split_limit_and_expandable_growth",
+                                        "b_split_limit_growth_pleated",
+                                        "b_weights_loading_pleated",
+                                        "c_blocks_until_full_expandable",
+                                        "c_canary_and_fences_expandable",
+                                        "c_growth_fails_then_fits_expandable",
+                                        "c_hole_before_tail_expandable",
+                                        "c_limit_test_uses_segment_size_expandable",
+                                        "c_pages_and_map_calls_expandable",
+                                        "c_pages_pinned_by_small_blocks_expandable",
+                                        "c_tail_beyond_the_device_expandable",
+                                        "c_toggle_at_run_time",
+                                        "d_fresh_streams_keep_caches_pleated",
+                                        "d_no_reuse_before_done_pleated",
+                                        "d_waiting_made_room_pleated",
+                                        "e_flush_more_than_needed_pleated",
+                                        "e_fraction_one_byte_short_pleated"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char name[96];
         (void)snprintf(name, sizeof(name), "cases/%s.case", names[i]);
