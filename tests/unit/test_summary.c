@@ -145,7 +145,7 @@ Test(summary, a_small_buffer_gets_what_fits)
     char small[100];
     const pleat_stats_t stats = PLEAT_STATS_INIT;
     const size_t length = pleat_memory_summary(&stats, 0, false, NULL, 0);
-    cr_expect(gt(sz, length, 3000));
+    cr_expect(lt(sz, 3000, length));
     cr_expect(lt(sz, length, PLEAT_SUMMARY_BYTES));
     cr_expect(eq(sz, pleat_memory_summary(&stats, 0, false, small, sizeof small), length));
     cr_expect(eq(sz, strlen(small), sizeof small - 1));
