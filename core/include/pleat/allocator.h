@@ -134,9 +134,9 @@ typedef struct pleat_oom_info {
     uint64_t private_free_bytes; /* free in private pools */
     pleat_stream_t stream;
 } pleat_oom_info_t;
-#define PLEAT_OOM_INFO_INIT              \
-    {                                    \
-        .size = sizeof(pleat_oom_info_t) \
+#define PLEAT_OOM_INFO_INIT                                 \
+    {                                                       \
+        sizeof(pleat_oom_info_t), 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /**

@@ -44,9 +44,9 @@ typedef struct pleat_sim_options {
     uint64_t capacity_bytes;         /* 0: PLEAT_SIM_DEFAULT_CAPACITY_BYTES */
     const pleat_cost_table_t *costs; /* copied; NULL: the H200 table */
 } pleat_sim_options_t;
-#define PLEAT_SIM_OPTIONS_INIT              \
-    {                                       \
-        .size = sizeof(pleat_sim_options_t) \
+#define PLEAT_SIM_OPTIONS_INIT               \
+    {                                        \
+        sizeof(pleat_sim_options_t), 0, NULL \
     }
 
 /**
@@ -114,9 +114,9 @@ typedef struct pleat_sim_usage {
     uint64_t allocated_bytes; /* their bytes */
     uint64_t events;          /* live events */
 } pleat_sim_usage_t;
-#define PLEAT_SIM_USAGE_INIT              \
-    {                                     \
-        .size = sizeof(pleat_sim_usage_t) \
+#define PLEAT_SIM_USAGE_INIT               \
+    {                                      \
+        sizeof(pleat_sim_usage_t), 0, 0, 0 \
     }
 
 /**
