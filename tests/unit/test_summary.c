@@ -14,7 +14,7 @@
 static size_t read_text(const char *session, const char *suffix, char *text, size_t text_bytes)
 {
     char path[512];
-    (void)snprintf(path, sizeof path, "%s/%s.%s.txt", PLEAT_TEST_DATA, session, suffix);
+    (void)snprintf(path, sizeof path, "%s/sessions/%s.%s.txt", PLEAT_TEST_DATA, session, suffix);
     FILE *file = fopen(path, "rb");
     cr_assert(file != NULL, "%s", path);
     const size_t size = fread(text, 1, text_bytes - 1, file);
