@@ -55,8 +55,11 @@ static inline void pleat_allocator_trace(const pleat_allocator_t *allocator, ple
                                          pleat_stream_t stream)
 {
     if (__builtin_expect(allocator->observer != NULL, 0)) {
-        const pleat_trace_entry_t entry = {
-            .action = action, .stream = stream, .address = address, .bytes = bytes};
+        const pleat_trace_entry_t entry = {.size = sizeof(entry),
+                                           .action = action,
+                                           .stream = stream,
+                                           .address = address,
+                                           .bytes = bytes};
         allocator->observer(allocator->observer_context, &entry);
     }
 }

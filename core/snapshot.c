@@ -103,6 +103,9 @@ static pleat_snapshot_t *snapshot_build(const pleat_allocator_t *allocator)
     if (heads == NULL || snapshot == NULL) {
         goto err_free;
     }
+    snapshot->size = sizeof(*snapshot);
+    snapshot->segment_size = sizeof(*snapshot->segments);
+    snapshot->block_size = sizeof(*snapshot->blocks);
     snapshot->segments = calloc(head_count + 1, sizeof(*snapshot->segments));
     snapshot->blocks = calloc(allocator->blocks.used_count + 1, sizeof(*snapshot->blocks));
     if (snapshot->segments == NULL || snapshot->blocks == NULL) {

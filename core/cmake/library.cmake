@@ -6,7 +6,9 @@ if(NOT PLEAT_SANITIZE AND NOT PLEAT_FUZZ)
     # Sanitizers leave their own names to the program.
     target_link_options(pleat PRIVATE LINKER:-z,defs)
 endif()
-set_target_properties(pleat PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+# Before 1.0 every minor version is an ABI of its own (pleat/base.h says so).
+set_target_properties(pleat PROPERTIES VERSION ${PROJECT_VERSION}
+                      SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                       LINK_DEPENDS ${pleat_map} LINKER_LANGUAGE C
                       VERIFY_INTERFACE_HEADER_SETS ON)
 # Headers are compiled alone with the project's own warnings (target all_verify_interface_header_sets).
@@ -17,7 +19,7 @@ set(pleat_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pleat)
 configure_package_config_file(core/cmake/pleatConfig.cmake.in ${PROJECT_BINARY_DIR}/pleatConfig.cmake
                               INSTALL_DESTINATION ${pleat_package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/pleatConfigVersion.cmake
-                                 COMPATIBILITY SameMajorVersion)
+                                 COMPATIBILITY SameMinorVersion)
 
 set(pleat_pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH PLEAT_PC_TO_PREFIX /prefix/${pleat_pc_dir} /prefix)

@@ -9,7 +9,8 @@ option(PLEAT_COVERAGE "Instrument for line coverage (gcov)" OFF)
 option(PLEAT_FUZZ "Build fuzz targets with libFuzzer (Clang only)" OFF)
 set(PLEAT_CHECKS fast CACHE STRING
     "Assertions: off, fast (constant-time ones) or full (those that walk structures too)")
-set(PLEAT_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or thread")
+set(PLEAT_SANITIZE "" CACHE STRING "Sanitizers, for example address;undefined or thread")
+string(REPLACE "," ";" PLEAT_SANITIZE "${PLEAT_SANITIZE}") # a comma separates as well
 set_property(CACHE PLEAT_CHECKS PROPERTY STRINGS off fast full)
 
 set(pleat_checks_names off fast full)

@@ -368,10 +368,11 @@ const pleat_cli_command_t pleat_cli_conf = {
     .brief = "say what an ALLOC_CONF text means, or what is wrong with it",
     .operands = "[STRING]",
     .description =
-        "Reads an ALLOC_CONF text and prints every option with its value, its default and where\n"
-        "the value came from, or the error with the column where the text goes wrong. '-' reads\n"
-        "the text from standard input. Without STRING the variables of the environment are read:\n"
-        "PLEAT_ALLOC_CONF, PYTORCH_CUDA_ALLOC_CONF, PYTORCH_ALLOC_CONF, the first that exists.\n"
+        "Reads an ALLOC_CONF text and prints every option with its value, its default\n"
+        "and where the value came from, or the error with the column where the text goes\n"
+        "wrong. '-' reads the text from standard input. Without STRING the variables of\n"
+        "the environment are read: PLEAT_ALLOC_CONF, PYTORCH_CUDA_ALLOC_CONF,\n"
+        "PYTORCH_ALLOC_CONF, the first that exists.\n"
         "A text that is refused ends with status 2.",
     .examples = "  pleat conf max_split_size_mb:128,garbage_collection_threshold:0.8\n"
                 "  pleat conf --as-torch --source runtime 'max_split_size_mb:30;backend:native'",

@@ -67,9 +67,8 @@ const pleat_cli_command_t pleat_cli_stats = {
     .name = "stats",
     .brief = "print the memory statistics of PyTorch where a trace or session ends",
     .operands = "FILE...",
-    .description =
-        "Prints the 122 flattened names and values of torch.cuda.memory_stats() where the file\n"
-        "ends, one a line. " PLEAT_CLI_FINAL_STATS_DESCRIPTION,
+    .description = "Prints the 122 flattened names and values of torch.cuda.memory_stats() where\n"
+                   "the file ends, one a line.\n" PLEAT_CLI_FINAL_STATS_DESCRIPTION,
     .examples = "  pleat stats run.pleat | grep reserved_bytes\n"
                 "  pleat stats default.oracle.gz --json",
     .options = pleat_cli_stats_option_table,

@@ -10,10 +10,10 @@
 #include <jansson.h>
 #include <pleat/stats.h>
 
-#define PLEAT_CLI_FINAL_STATS_DESCRIPTION                                                      \
-    "FILE is a trace, which is replayed on a simulated device with the options below, or a\n"  \
-    "recorded session or a case, which carry their own settings; '-' is standard input. The\n" \
-    "status is 1 if a request of a replay failed with out of memory."
+#define PLEAT_CLI_FINAL_STATS_DESCRIPTION                                                \
+    "FILE is a trace, which is replayed on a simulated device with the options below,\n" \
+    "or a recorded session or a case, which carry their own settings; '-' is standard\n" \
+    "input. The status is 1 if a request of a replay failed with out of memory."
 
 /* What a report is about. */
 typedef struct pleat_cli_final_stats {

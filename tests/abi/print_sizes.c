@@ -146,6 +146,9 @@ static void print_snapshot(void)
     FIELD(pleat_segment_info_t, first_block);
     FIELD(pleat_segment_info_t, block_count);
     STRUCT(pleat_snapshot_t);
+    FIELD(pleat_snapshot_t, size);
+    FIELD(pleat_snapshot_t, segment_size);
+    FIELD(pleat_snapshot_t, block_size);
     FIELD(pleat_snapshot_t, segment_count);
     FIELD(pleat_snapshot_t, block_count);
     FIELD(pleat_snapshot_t, segments);
@@ -168,6 +171,7 @@ static void print_allocator(void)
     FIELD(pleat_oom_info_t, private_free_bytes);
     FIELD(pleat_oom_info_t, stream);
     STRUCT(pleat_trace_entry_t);
+    FIELD(pleat_trace_entry_t, size);
     FIELD(pleat_trace_entry_t, action);
     FIELD(pleat_trace_entry_t, stream);
     FIELD(pleat_trace_entry_t, address);

@@ -115,8 +115,12 @@ void reference_act(reference_t *reference, pleat_action_t action, uint64_t addre
                    pleat_stream_t stream)
 {
     if (reference->action_count < REFERENCE_ACTIONS_MAX) {
-        reference->actions[reference->action_count++] = (pleat_trace_entry_t){
-            .action = action, .stream = stream, .address = address, .bytes = bytes};
+        reference->actions[reference->action_count++] =
+            (pleat_trace_entry_t){.size = sizeof(pleat_trace_entry_t),
+                                  .action = action,
+                                  .stream = stream,
+                                  .address = address,
+                                  .bytes = bytes};
     }
 }
 

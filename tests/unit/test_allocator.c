@@ -237,6 +237,7 @@ typedef struct log {
 static void log_action(void *context, const pleat_trace_entry_t *entry)
 {
     log_t *log = context;
+    cr_expect(eq(sz, entry->size, sizeof(*entry)));
     const size_t used = strlen(log->text);
     (void)snprintf(log->text + used, sizeof(log->text) - used, "%s(%llu,%llu) ",
                    pleat_action_name(entry->action), (unsigned long long)entry->bytes,

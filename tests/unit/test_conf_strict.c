@@ -61,7 +61,7 @@ Test(conf_strict, every_row_of_the_table, .timeout = 10)
 {
     static conf_rows_t rows;
     cr_assert(conf_rows_read(&rows, PLEAT_TEST_DATA "/conf_strict.tsv"));
-    cr_assert(gt(sz, rows.count, 50));
+    cr_assert(lt(sz, 50, rows.count));
     for (size_t i = 0; i < rows.count; i++) {
         check_row(&rows.rows[i]);
     }

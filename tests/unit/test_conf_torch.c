@@ -63,7 +63,7 @@ Test(conf_torch, every_row_of_the_table, .timeout = 10)
 {
     static conf_rows_t rows;
     cr_assert(conf_rows_read(&rows, PLEAT_TEST_DATA "/conf.tsv"));
-    cr_assert(gt(sz, rows.count, 70));
+    cr_assert(lt(sz, 70, rows.count));
     for (size_t i = 0; i < rows.count; i++) {
         const conf_row_t *row = &rows.rows[i];
         pleat_conf_t conf = PLEAT_CONF_INIT;

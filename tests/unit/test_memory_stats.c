@@ -43,7 +43,7 @@ Test(memory_stats, there_are_122_names_in_string_order)
 /* PyTorch's own list: the values of a recorded session, by name. */
 Test(memory_stats, the_names_are_those_of_a_recorded_session)
 {
-    FILE *file = fopen(PLEAT_TEST_DATA "/default.values.txt", "r");
+    FILE *file = fopen(PLEAT_TEST_DATA "/sessions/default.values.txt", "r");
     cr_assert(file != NULL);
     size_t count = 0;
     char line[128];

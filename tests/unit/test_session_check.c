@@ -56,7 +56,7 @@ static void expect_equal(const char *name)
               name, (unsigned long long)checked.differences[0].line, checked.differences[0].what,
               checked.differences[0].expected, checked.differences[0].got);
     cr_expect(eq(str, checked.check.skipped, ""), "%s", name);
-    cr_expect(gt(u64, checked.check.call_count, 0), "%s", name);
+    cr_expect(lt(u64, 0, checked.check.call_count), "%s", name);
     pleat_session_destroy(checked.session);
 }
 
@@ -236,7 +236,7 @@ Test(session_check, a_completion_that_no_order_gives_is_noticed, .timeout = 10)
                                                    " stats 0=1 1=1\nend\n");
     const uint64_t line = checked.session->calls[checked.session->call_count - 1].line;
     run(&checked);
-    cr_expect(gt(sz, checked.check.difference_count, 0));
+    cr_expect(lt(sz, 0, checked.check.difference_count));
     cr_expect(eq(u64, checked.differences[0].line, line));
     pleat_session_destroy(checked.session);
 }
@@ -258,7 +258,7 @@ static pleat_session_call_t *find_call(pleat_session_t *session, pleat_session_c
 static void expect_difference(checked_t *checked, uint64_t line, const char *what)
 {
     run(checked);
-    cr_assert(gt(sz, checked->check.difference_count, 0), "%s went unnoticed", what);
+    cr_assert(lt(sz, 0, checked->check.difference_count), "%s went unnoticed", what);
     cr_expect(eq(u64, checked->differences[0].line, line), "%s", what);
     cr_expect(eq(str, checked->differences[0].what, (char *)what));
     pleat_session_destroy(checked->session);
@@ -336,19 +336,104 @@ Test(session_check, a_changed_end_state_is_noticed, .timeout = 20)
     pleat_session_block_t *block =
         &session->blocks[session->segments[session->end_segments.first + 1].info.first_block];
     block->info.requested_bytes += 1;
-    cr_expect(gt(u64, block->line, session->end_line));
+    cr_expect(lt(u64, session->end_line, block->line));
     expect_difference(&checked, block->line, "block");
 
     checked = load("sessions/default.oracle.xz");
     session = checked.session;
     pleat_session_segment_t *segment = &session->segments[session->end_segments.first + 1];
     segment->info.is_small ^= true;
-    cr_expect(gt(u64, segment->line, session->end_line));
+    cr_expect(lt(u64, session->end_line, segment->line));
     expect_difference(&checked, segment->line, "segment");
 
     checked = load("sessions/default.oracle.xz");
     checked.session->end_segments.count--;
     expect_difference(&checked, checked.session->end_line, "number of segments");
+}
+
+enum { EVENT_FIELDS = 4, SEGMENT_FIELDS = 9, BLOCK_FIELDS = 4 };
+
+static void change_event(pleat_session_event_t *event, int field)
+{
+    switch (field) {
+    case 0:
+        event->action = PLEAT_ACTION_SEGMENT_FREE;
+        break;
+    case 1:
+        event->address += 512;
+        break;
+    case 2:
+        event->bytes += 512;
+        break;
+    default:
+        event->stream += 1;
+        break;
+    }
+}
+
+Test(session_check, every_changed_field_of_an_event_is_noticed, .timeout = 20)
+{
+    for (int field = 0; field < EVENT_FIELDS; field++) {
+        checked_t checked = load("sessions/default.oracle.xz");
+        pleat_session_call_t *call = find_call(checked.session, PLEAT_SESSION_FREE, 500);
+        cr_assert(eq(uint, call->events.count, 1));
+        change_event(&checked.session->events[call->events.first], field);
+        expect_difference(&checked, call->line, "event");
+    }
+}
+
+static void change_segment(pleat_segment_info_t *segment, int field)
+{
+    uint64_t *const numbers[] = {&segment->address,         &segment->total_bytes,
+                                 &segment->allocated_bytes, &segment->active_bytes,
+                                 &segment->requested_bytes, &segment->stream,
+                                 &segment->block_count};
+    switch (field) {
+    case 7:
+        segment->is_small = !segment->is_small;
+        break;
+    case 8:
+        segment->is_expandable = !segment->is_expandable;
+        break;
+    default:
+        *numbers[field] += 1;
+        break;
+    }
+}
+
+Test(session_check, every_changed_field_of_a_segment_is_noticed, .timeout = 40)
+{
+    for (int field = 0; field < SEGMENT_FIELDS; field++) {
+        checked_t checked = load("sessions/default.oracle.xz");
+        const pleat_session_t *session = checked.session;
+        pleat_session_segment_t *segment = &session->segments[session->end_segments.first + 1];
+        change_segment(&segment->info, field);
+        expect_difference(&checked, segment->line, "segment");
+    }
+}
+
+static void change_block(pleat_block_info_t *block, int field)
+{
+    uint64_t *const numbers[] = {&block->address, &block->bytes, &block->requested_bytes};
+    if (field < 3) {
+        *numbers[field] += 1;
+    } else {
+        block->state =
+            block->state == PLEAT_BLOCK_INACTIVE ? PLEAT_BLOCK_PENDING_FREE : PLEAT_BLOCK_INACTIVE;
+    }
+}
+
+Test(session_check, every_changed_field_of_a_block_is_noticed, .timeout = 20)
+{
+    for (int field = 0; field < BLOCK_FIELDS; field++) {
+        checked_t checked = load("sessions/default.oracle.xz");
+        const pleat_session_t *session = checked.session;
+        const pleat_session_segment_t *segment =
+            &session->segments[session->end_segments.first + 1];
+        pleat_session_block_t *block = &session->blocks[segment->info.first_block + 1];
+        change_block(&block->info, field);
+        expect_difference(&checked, block->line, "block");
+    }
 }
 
 Test(session_check, a_wrong_expectation_is_noticed, .timeout = 20)

@@ -441,7 +441,7 @@ Test(sim, alloc_without_host_memory_changes_nothing, .timeout = 10)
         }
         expect_ok(status);
     }
-    cr_expect(gt(u64, failures, 2));
+    cr_expect(lt(u64, 2, failures));
     host_fault_after(1); /* frees never need host memory */
     for (int i = 0; i < 1000; i++) {
         expect_ok(pleat_vmm_mem_free(vmm, ptrs[(i * 7) % 1000]));

@@ -29,6 +29,9 @@ Test(snapshot, of_an_empty_allocator_is_empty, .timeout = 5)
 {
     fixture_t f = fixture_create(NULL);
     pleat_snapshot_t *snapshot = take(&f);
+    cr_expect(eq(sz, snapshot->size, sizeof(*snapshot)));
+    cr_expect(eq(sz, snapshot->segment_size, sizeof(pleat_segment_info_t)));
+    cr_expect(eq(sz, snapshot->block_size, sizeof(pleat_block_info_t)));
     cr_expect(eq(u64, snapshot->segment_count, 0));
     cr_expect(eq(u64, snapshot->block_count, 0));
     pleat_snapshot_destroy(snapshot);

@@ -14,7 +14,7 @@
 static size_t read_text(const char *session, const char *suffix, char *text, size_t text_bytes)
 {
     char path[512];
-    (void)snprintf(path, sizeof path, "%s/%s.%s.txt", PLEAT_TEST_DATA, session, suffix);
+    (void)snprintf(path, sizeof path, "%s/sessions/%s.%s.txt", PLEAT_TEST_DATA, session, suffix);
     FILE *file = fopen(path, "rb");
     cr_assert(file != NULL, "%s", path);
     const size_t size = fread(text, 1, text_bytes - 1, file);
@@ -145,7 +145,7 @@ Test(summary, a_small_buffer_gets_what_fits)
     char small[100];
     const pleat_stats_t stats = PLEAT_STATS_INIT;
     const size_t length = pleat_memory_summary(&stats, 0, false, NULL, 0);
-    cr_expect(gt(sz, length, 3000));
+    cr_expect(lt(sz, 3000, length));
     cr_expect(lt(sz, length, PLEAT_SUMMARY_BYTES));
     cr_expect(eq(sz, pleat_memory_summary(&stats, 0, false, small, sizeof small), length));
     cr_expect(eq(sz, strlen(small), sizeof small - 1));

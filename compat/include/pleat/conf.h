@@ -169,7 +169,10 @@ PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_conf_apply(const pleat_conf_t *co
                                                           uint64_t device_total_bytes,
                                                           pleat_options_t *options);
 
-/** As pleat_conf_apply for an allocator that exists: the limit in @p options stays as it is. */
+/**
+ * As pleat_conf_apply for an allocator that exists: the limit in @p options stays as it is.
+ * @par Threads any.   @par Cost constant.
+ */
 PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_conf_apply_runtime(const pleat_conf_t *conf,
                                                                   pleat_options_t *options);
 

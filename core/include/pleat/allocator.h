@@ -55,6 +55,7 @@ PLEAT_API void pleat_allocator_destroy(pleat_allocator_t *allocator);
  * @retval PLEAT_ERR_OOM_DEVICE  nothing left after every reclaim step; counted in num_ooms, facts
  *                               in pleat_read_last_oom. What the steps gave back stays given back.
  * @retval PLEAT_ERR_TOO_LARGE   2^60 bytes or more; nothing is counted.
+ * @retval PLEAT_ERR_INVALID     @p allocator or @p ptr_out is NULL.
  * @retval PLEAT_ERR_OOM_HOST    metadata could not grow; nothing changed.
  * @retval PLEAT_ERR_DRIVER      the device failed otherwise.
  * @par Threads any.   @par Cost O(log free blocks) on a hit.
@@ -81,6 +82,7 @@ PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_alloc_single(pleat_allocator_t *a
  *
  * @param ptr  exactly the address that pleat_alloc gave.
  * @retval PLEAT_ERR_INVALID_POINTER  not live: foreign, interior, or freed before.
+ * @retval PLEAT_ERR_INVALID          @p allocator is NULL.
  * @retval PLEAT_ERR_DRIVER           an event could not be recorded; the memory is still live.
  * @par Threads any.   @par Cost O(log free blocks), one event record a recorded stream.
  */
@@ -146,9 +148,9 @@ typedef struct pleat_oom_info {
     uint64_t private_free_bytes; /* free in private pools */
     pleat_stream_t stream;
 } pleat_oom_info_t;
-#define PLEAT_OOM_INFO_INIT              \
-    {                                    \
-        .size = sizeof(pleat_oom_info_t) \
+#define PLEAT_OOM_INFO_INIT                                 \
+    {                                                       \
+        sizeof(pleat_oom_info_t), 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /**
@@ -189,7 +191,9 @@ typedef enum pleat_action {
         PLEAT_ACTION_COUNT
 } pleat_action_t;
 
+/* The library makes it; fields that `size` does not reach are of a later version. */
 typedef struct pleat_trace_entry {
+    size_t size;
     pleat_action_t action;
     pleat_stream_t stream;
     pleat_devptr_t address; /* of an OOM: the device's free bytes */

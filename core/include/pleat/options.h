@@ -74,10 +74,10 @@ typedef struct pleat_options {
 #undef PLEAT_OPTION_FIELD
 } pleat_options_t;
 
-#define PLEAT_OPTION_DEFAULT(name, type, initial, smallest, largest, unit, help) .name = (initial),
-#define PLEAT_OPTIONS_INIT                                                       \
-    {                                                                            \
-        .size = sizeof(pleat_options_t), PLEAT_OPTION_LIST(PLEAT_OPTION_DEFAULT) \
+#define PLEAT_OPTION_DEFAULT(name, type, initial, smallest, largest, unit, help) (initial),
+#define PLEAT_OPTIONS_INIT                                                    \
+    {                                                                         \
+        sizeof(pleat_options_t), {0}, PLEAT_OPTION_LIST(PLEAT_OPTION_DEFAULT) \
     }
 
 /**

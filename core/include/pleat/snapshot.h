@@ -1,5 +1,10 @@
 /*
  * snapshot: a read-only copy of every segment and block of an allocator, in address order.
+ *
+ * The library owns the layout of both arrays: in a later version their elements may have more
+ * fields at the end. A program that is to run with such a version without being compiled anew finds
+ * element i at (const char *)segments + i * segment_size, and blocks likewise; one that is compiled
+ * with the library that it runs with may write segments[i].
  */
 #ifndef PLEAT_SNAPSHOT_H
 #define PLEAT_SNAPSHOT_H
@@ -37,6 +42,9 @@ typedef struct pleat_segment_info {
 } pleat_segment_info_t;
 
 typedef struct pleat_snapshot {
+    size_t size;
+    size_t segment_size; /* bytes from one element of segments to the next */
+    size_t block_size;   /* likewise of blocks */
     uint64_t segment_count;
     uint64_t block_count;
     pleat_segment_info_t *segments; /* by address */

@@ -4,7 +4,14 @@
  *
  * Size rule: a caller fills `size` through the struct's `_INIT` macro. The library reads
  * min(caller's size, its own size) and takes defaults for what is absent, so fields can be
- * appended without breaking programs that were compiled earlier. Fields are never moved.
+ * appended without breaking programs that were compiled earlier. Fields are never moved. Where the
+ * library makes the struct, its `size` says how far the fields go.
+ *
+ * Version rule: before 1.0 the rule above holds among the patches of a minor version only. A new
+ * minor version may change any layout, value or name, and the SONAME with it (libpleat.so.0.1), so
+ * that no program meets a library that it was not compiled for. Structs of counters by kind
+ * (pleat_vmm_counters_t, pleat_cost_table_t) and nested ones without a size (pleat_stat_t) grow in
+ * that way alone.
  */
 #ifndef PLEAT_BASE_H
 #define PLEAT_BASE_H

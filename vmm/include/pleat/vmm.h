@@ -97,8 +97,8 @@ typedef struct pleat_vmm_ops {
 } pleat_vmm_ops_t;
 
 #define PLEAT_VMM_OPS_VERSION 1u
-#define PLEAT_VMM_OPS_INIT(table_name) \
-    .size = sizeof(pleat_vmm_ops_t), .version = PLEAT_VMM_OPS_VERSION, .name = (table_name)
+/* The first fields of a table; the operations follow in the same braces. */
+#define PLEAT_VMM_OPS_INIT(table_name) sizeof(pleat_vmm_ops_t), PLEAT_VMM_OPS_VERSION, (table_name)
 
 /* Counters by kind of call, indexed by pleat_vmm_call_t. */
 typedef struct pleat_vmm_counters {
@@ -108,9 +108,9 @@ typedef struct pleat_vmm_counters {
     uint64_t time_ns[PLEAT_VMM_CALL_COUNT];  /* by the device's clock */
     uint64_t waits;                          /* times the host waited for device work */
 } pleat_vmm_counters_t;
-#define PLEAT_VMM_COUNTERS_INIT              \
-    {                                        \
-        .size = sizeof(pleat_vmm_counters_t) \
+#define PLEAT_VMM_COUNTERS_INIT                        \
+    {                                                  \
+        sizeof(pleat_vmm_counters_t), {0}, {0}, {0}, 0 \
     }
 
 /**
