@@ -501,6 +501,12 @@ pleat_cu_result_t cuStreamSynchronize(pleat_cu_stream_t stream)
     return end(result != PLEAT_CU_OK ? result : stream_state(stream_of(stream), true));
 }
 
+pleat_cu_result_t cuCtxGetDevice(pleat_cu_device_t *device_out)
+{
+    *device_out = 0;
+    return end(begin(__func__, true));
+}
+
 pleat_cu_result_t cuCtxSynchronize(void)
 {
     const pleat_cu_result_t result = begin(__func__, true);
