@@ -116,7 +116,8 @@ enum { PLEAT_CU_CONSTANT_LIST(PLEAT_CU_CONSTANT) };
     X(cuMemSetAccess,                                                                       \
       (pleat_cu_ptr_t ptr, size_t bytes, const PLEAT_CU_ACCESS *access, size_t count))
 
-/* A pointer named like the entry point; NULL: not there. */
+/* A pointer named like the entry point; NULL: not there. A declaration cannot take parentheses. */
+/* NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define PLEAT_CU_POINTER(name, parameters) pleat_cu_result_t(*name) parameters;
 
 #endif

@@ -253,6 +253,7 @@ static bool memory_grow_chunks(pleat_sim_memory_t *memory)
     if (chunks == NULL) {
         return false;
     }
+    PLEAT_ASSERT(capacity > old);
     for (uint32_t i = capacity; i-- > old;) {
         chunks[i] = (pleat_sim_chunk_t){.next_free = memory->chunk_free};
         memory->chunk_free = i + 1;
@@ -354,6 +355,7 @@ static bool memory_grow_mappings(pleat_sim_memory_t *memory)
     if (mappings == NULL) {
         return false;
     }
+    PLEAT_ASSERT(capacity > old);
     for (uint32_t i = capacity; i-- > old;) {
         mappings[i] = (pleat_sim_mapping_t){.next_free = memory->mapping_free};
         memory->mapping_free = i + 1;

@@ -93,7 +93,7 @@ static void gpu_read_name(pleat_gpu_t *gpu)
 {
     pleat_cu_device_t device = 0;
     (void)strcpy(gpu->name, "unknown");
-    if (gpu->driver->cuDeviceGet(&device, 0) == PLEAT_CU_OK) {
+    if (gpu->cuCtxGetDevice(&device) == PLEAT_CU_OK) {
         (void)gpu->driver->cuDeviceGetName(gpu->name, (int)sizeof gpu->name, device);
     }
 }
@@ -112,11 +112,11 @@ pleat_status_t pleat_gpu_open(pleat_vmm_t *vmm, pleat_gpu_t **gpu_out)
     }
     gpu->vmm = vmm;
     gpu->driver = pleat_cuda_driver_of(vmm);
-    gpu_read_name(gpu);
     status = gpu_find(gpu);
     if (status != PLEAT_OK) {
         goto err_free;
     }
+    gpu_read_name(gpu);
     status = gpu_load_all(gpu);
     if (status == PLEAT_OK) {
         status = gpu_warm(gpu);

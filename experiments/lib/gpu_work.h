@@ -25,6 +25,7 @@ typedef struct CUfunc_st *pleat_cu_function_t;
        unsigned int shared_bytes, pleat_cu_stream_t stream, void **arguments, void **extra))  \
     X(cuStreamCreate, (pleat_cu_stream_t * stream_out, unsigned int flags))                   \
     X(cuStreamDestroy_v2, (pleat_cu_stream_t stream))                                         \
+    X(cuCtxGetDevice, (pleat_cu_device_t * device_out))                                       \
     X(cuCtxSynchronize, (void))                                                               \
     X(cuMemcpyHtoD_v2, (pleat_cu_ptr_t to, const void *from, size_t bytes))                   \
     X(cuMemcpyDtoH_v2, (void *to, pleat_cu_ptr_t from, size_t bytes))                         \

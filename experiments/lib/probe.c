@@ -162,11 +162,12 @@ static pleat_status_t measure_rows(prober_t *prober)
     TRY(pleat_vmm_address_reserve(prober->vmm, range_bytes, &range));
     for (uint32_t i = 0; i < PLEAT_PROBE_ROWS; i++) {
         const uint64_t bytes = mibs[i] * PLEAT_MIB;
-        if (bytes % probe->granularity_bytes == 0 && 2 * bytes <= prober->free_bytes / 2) {
-            probe->rows[probe->row_count].bytes = bytes;
-            TRY(measure_row(prober, &probe->rows[probe->row_count], range));
-            probe->row_count++;
+        if (bytes % probe->granularity_bytes != 0 || 2 * bytes > prober->free_bytes / 2) {
+            continue;
         }
+        probe->rows[probe->row_count].bytes = bytes;
+        TRY(measure_row(prober, &probe->rows[probe->row_count], range));
+        probe->row_count++;
     }
     return pleat_vmm_address_free(prober->vmm, range, range_bytes);
 }
@@ -331,10 +332,11 @@ static pleat_status_t measure_crowds(prober_t *prober)
     } kinds[PLEAT_PROBE_MANY] = {{2, 1024}, {20, 256}};
     for (uint32_t i = 0; i < PLEAT_PROBE_MANY; i++) {
         const uint64_t bytes = kinds[i].mib * PLEAT_MIB;
-        if (bytes % prober->probe->granularity_bytes == 0 &&
-            bytes * kinds[i].count <= prober->free_bytes / 2) {
-            TRY(measure_many(prober, &prober->probe->many[i], bytes, kinds[i].count));
+        if (bytes % prober->probe->granularity_bytes != 0 ||
+            bytes * kinds[i].count > prober->free_bytes / 2) {
+            continue;
         }
+        TRY(measure_many(prober, &prober->probe->many[i], bytes, kinds[i].count));
     }
     return PLEAT_OK;
 }
@@ -366,11 +368,12 @@ static pleat_status_t evict_range(prober_t *prober, const pleat_probe_growth_t *
 static double predict(const pleat_probe_growth_t *growth, const pleat_vmm_call_t *calls,
                       size_t count)
 {
+    const uint64_t chunk_count = growth->bytes / growth->chunk_bytes;
     uint64_t sum_ns = 0;
     for (size_t i = 0; i < count; i++) {
         sum_ns += pleat_cost_of(pleat_cost_table_h200(), calls[i], growth->chunk_bytes);
     }
-    return (double)sum_ns * (double)(growth->bytes / growth->chunk_bytes);
+    return (double)(sum_ns * chunk_count);
 }
 
 static pleat_status_t measure_growth(prober_t *prober, pleat_probe_growth_t *growth)
@@ -400,11 +403,12 @@ static pleat_status_t measure_growths(prober_t *prober)
     const uint64_t bytes = 1000 * PLEAT_MIB;
     for (uint32_t i = 0; i < PLEAT_PROBE_GROWTHS; i++) {
         pleat_probe_growth_t growth = {.bytes = bytes, .chunk_bytes = chunk_mibs[i] * PLEAT_MIB};
-        if (growth.chunk_bytes % prober->probe->granularity_bytes == 0 &&
-            bytes <= prober->free_bytes / 2) {
-            TRY(measure_growth(prober, &growth));
-            prober->probe->growths[i] = growth;
+        if (growth.chunk_bytes % prober->probe->granularity_bytes != 0 ||
+            bytes > prober->free_bytes / 2) {
+            continue;
         }
+        TRY(measure_growth(prober, &growth));
+        prober->probe->growths[i] = growth;
     }
     return PLEAT_OK;
 }

@@ -243,7 +243,7 @@ static void check_granularity(contract_device_t *device)
 static void check_ranges(contract_device_t *device)
 {
     const uint64_t granule = granule_of(device->vmm);
-    static const uint64_t granules[] = {1, 8, 80000, 1 << 20};
+    static const uint64_t granules[] = {1, 8, 80000, 1 << 17};
     pleat_devptr_t ranges[4] = {0};
     for (int i = 0; i < 4; i++) {
         EXPECT_OK(pleat_vmm_address_reserve(device->vmm, granules[i] * granule, &ranges[i]));

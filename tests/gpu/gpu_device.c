@@ -59,12 +59,17 @@ void gpu_device_close(gpu_device_t *device)
     device->vmm = NULL;
 }
 
+void gpu_fail(pleat_status_t status, const char *what)
+{
+    (void)fprintf(stderr, "%s failed: %s: %s\n", what, pleat_status_text(status),
+                  pleat_last_error());
+    exit(GPU_EXIT_FAIL);
+}
+
 void gpu_require(pleat_status_t status, const char *what)
 {
     if (status != PLEAT_OK) {
-        (void)fprintf(stderr, "%s failed: %s: %s\n", what, pleat_status_text(status),
-                      pleat_last_error());
-        exit(GPU_EXIT_FAIL);
+        gpu_fail(status, what);
     }
 }
 

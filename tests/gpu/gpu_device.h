@@ -27,7 +27,8 @@ uint64_t gpu_argument_number(int argc, char **argv, const char *name, uint64_t i
 gpu_device_t gpu_device_open(int argc, char **argv);
 void gpu_device_close(gpu_device_t *device);
 
-/* Exit with a message unless a call succeeded. */
+/* Exit with a message; the second: unless a call succeeded. */
+_Noreturn void gpu_fail(pleat_status_t status, const char *what);
 void gpu_require(pleat_status_t status, const char *what);
 
 /* Nanoseconds of the host's monotonic clock. */

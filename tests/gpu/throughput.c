@@ -138,7 +138,7 @@ static void measure_stitched(bench_t *bench, uint64_t chunk_bytes)
     chunks.handles = calloc(chunks.count, sizeof *chunks.handles);
     chunks.order = calloc(chunks.count, sizeof *chunks.order);
     if (chunks.handles == NULL || chunks.order == NULL) {
-        gpu_require(PLEAT_ERR_OOM_HOST, "host memory for chunks");
+        gpu_fail(PLEAT_ERR_OOM_HOST, "host memory for chunks");
     }
     for (uint32_t i = 0; i < chunks.count; i++) {
         chunks.order[i] = i;

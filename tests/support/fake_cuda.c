@@ -324,16 +324,21 @@ pleat_cu_result_t cuMemFree_v2(pleat_cu_ptr_t ptr)
 
 pleat_cu_result_t cuMemHostAlloc(void **ptr_out, size_t bytes, unsigned int flags)
 {
-    (void)flags;
-    *ptr_out = malloc(bytes);
-    return *ptr_out == NULL ? PLEAT_CU_OUT_OF_MEMORY : PLEAT_CU_OK;
+    pleat_cu_result_t result = begin(__func__, true);
+    if (result == PLEAT_CU_OK) {
+        *ptr_out = flags == 0 ? malloc(bytes) : NULL;
+        result = *ptr_out == NULL ? PLEAT_CU_OUT_OF_MEMORY : PLEAT_CU_OK;
+    }
+    return end(result);
 }
 
+#ifndef FAKE_CUDA_LACKS_SOME
 pleat_cu_result_t cuMemFreeHost(void *ptr)
 {
     free(ptr);
     return PLEAT_CU_OK;
 }
+#endif
 
 static void *host(pleat_cu_ptr_t ptr)
 {
@@ -496,6 +501,12 @@ pleat_cu_result_t cuStreamSynchronize(pleat_cu_stream_t stream)
     return end(result != PLEAT_CU_OK ? result : stream_state(stream_of(stream), true));
 }
 
+pleat_cu_result_t cuCtxGetDevice(pleat_cu_device_t *device_out)
+{
+    *device_out = 0;
+    return end(begin(__func__, true));
+}
+
 pleat_cu_result_t cuCtxSynchronize(void)
 {
     const pleat_cu_result_t result = begin(__func__, true);
@@ -565,7 +576,7 @@ pleat_cu_result_t cuMemMap(pleat_cu_ptr_t ptr, size_t bytes, size_t offset,
                                         : pleat_vmm_map(fake.vmm, ptr, bytes, handle));
 }
 
-#ifndef FAKE_CUDA_LACKS_UNMAP
+#ifndef FAKE_CUDA_LACKS_SOME
 pleat_cu_result_t cuMemUnmap(pleat_cu_ptr_t ptr, size_t bytes)
 {
     ON_DEVICE(pleat_vmm_unmap(fake.vmm, ptr, bytes));
@@ -650,6 +661,7 @@ static pleat_cu_result_t run_spin(void **arguments, pleat_stream_t stream)
     return result_of(pleat_sim_set_busy(fake.vmm, stream));
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the driver's own parameters */
 pleat_cu_result_t cuLaunchKernel(pleat_cu_function_t function, unsigned int grid_x,
                                  unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
                                  unsigned int block_y, unsigned int block_z,
@@ -670,8 +682,10 @@ pleat_cu_result_t cuLaunchKernel(pleat_cu_function_t function, unsigned int grid
         run_check(arguments);
         break;
     case KERNEL_COPY:
-        memmove(host(argument(arguments, 0)), host(argument(arguments, 1)),
-                16 * argument(arguments, 2));
+        if (argument(arguments, 2) > 0) {
+            memmove(host(argument(arguments, 0)), host(argument(arguments, 1)),
+                    16 * argument(arguments, 2));
+        }
         break;
     case KERNEL_SPIN:
         result = run_spin(arguments, stream_of(stream));

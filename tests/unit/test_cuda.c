@@ -161,7 +161,7 @@ Test(cuda, a_device_without_virtual_memory_works_without, .timeout = 20)
     options.handle_types = PLEAT_CUDA_HANDLE_FILE;
     expect_create_fails(&options, 0, PLEAT_ERR_UNSUPPORTED, "cannot hand out memory");
     options = fake_options();
-    options.driver = TEST_LIBRARY_NO_UNMAP;
+    options.driver = TEST_LIBRARY_LACKING;
     expect_ok(pleat_cuda_create(0, &options, &vmm));
     cr_expect(not(pleat_vmm_has_mapping(vmm)));
     pleat_vmm_destroy(vmm);

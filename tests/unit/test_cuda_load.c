@@ -36,7 +36,7 @@ Test(cuda_load, a_missing_required_entry_point_is_named, .timeout = 10)
 Test(cuda_load, a_missing_mapping_entry_point_takes_virtual_memory_away, .timeout = 10)
 {
     pleat_cuda_driver_t driver;
-    cr_assert(eq(int, pleat_cuda_load(TEST_LIBRARY_NO_UNMAP, &driver), PLEAT_OK), "%s",
+    cr_assert(eq(int, pleat_cuda_load(TEST_LIBRARY_LACKING, &driver), PLEAT_OK), "%s",
               pleat_last_error());
     cr_expect(not(driver.has_mapping));
     cr_expect(driver.cuMemUnmap == NULL);

@@ -102,7 +102,7 @@ Test(gpu_work, every_failure_of_opening_is_reported, .timeout = 20)
         uint64_t nth;
     } rows[] = {{"cuCtxPushCurrent_v2", 1}, {"cuModuleLoadData", 1},    {"cuModuleLoadData", 4},
                 {"cuModuleGetFunction", 1}, {"cuModuleGetFunction", 3}, {"cuLaunchKernel", 1},
-                {"cuLaunchKernel", 4},      {"cuCtxSynchronize", 1}};
+                {"cuLaunchKernel", 4},      {"cuCtxSynchronize", 1},    {"cuMemHostAlloc", 1}};
     pleat_vmm_t *vmm = device();
     pleat_gpu_t *gpu = NULL;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -116,6 +116,19 @@ Test(gpu_work, every_failure_of_opening_is_reported, .timeout = 20)
     expect_ok(pleat_gpu_open(vmm, &gpu));
     cr_expect(eq(str, (char *)pleat_gpu_name(gpu), "simulated behind fake_cuda"));
     pleat_gpu_close(gpu);
+    pleat_vmm_destroy(vmm);
+}
+
+Test(gpu_work, a_driver_that_lacks_an_entry_point_is_refused, .timeout = 20)
+{
+    pleat_cuda_options_t options = PLEAT_CUDA_OPTIONS_INIT;
+    options.driver = TEST_LIBRARY_LACKING;
+    pleat_vmm_t *vmm = NULL;
+    pleat_gpu_t *gpu = NULL;
+    expect_ok(pleat_cuda_create(0, &options, &vmm));
+    expect_error(pleat_gpu_open(vmm, &gpu), PLEAT_ERR_UNSUPPORTED,
+                 "lacks the entry point cuMemFreeHost");
+    cr_expect(eq(ptr, gpu, NULL));
     pleat_vmm_destroy(vmm);
 }
 
