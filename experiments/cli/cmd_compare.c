@@ -49,6 +49,15 @@ static int pleat_cli_compare_trace(pleat_cli_comparison_t *comparison, size_t in
     return exit_status;
 }
 
+static void pleat_cli_compare_print_modes(const pleat_cli_replay_options_t *options)
+{
+    (void)fputs("Modes: ", stdout);
+    for (size_t i = 0; i < options->mode_count; i++) {
+        (void)printf("%s%s", i == 0 ? "" : ", ", pleat_mode_name(options->modes[i]));
+    }
+    (void)puts(" (all that are available; --modes chooses).");
+}
+
 /* A table of all traces if each has one row, a table a trace otherwise. */
 static int pleat_cli_compare_print(const pleat_cli_comparison_t *comparison)
 {
@@ -72,6 +81,9 @@ static int pleat_cli_compare_print(const pleat_cli_comparison_t *comparison)
         if (per_trace > 1) {
             (void)putchar('\n');
         }
+    }
+    if (comparison->options->has_all_modes) {
+        pleat_cli_compare_print_modes(comparison->options);
     }
     pleat_cli_metrics_print_note(comparison->options->has_costs);
     return exit_status;

@@ -7,6 +7,7 @@
 #include "size.h"
 #include "table.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ typedef struct pleat_cli_size_unit {
 
 #define PLEAT_CLI_JSON_TEXT(value) json_string(value)
 #define PLEAT_CLI_JSON_COUNT(value) json_integer((json_int_t)(value))
-#define PLEAT_CLI_JSON_REAL(value) json_real(value)
+#define PLEAT_CLI_JSON_REAL(value) (isnan(value) ? json_null() : json_real(value))
 
 /* Calls of the device by kind; every kind is there, so that readers need not ask. */
 static json_t *pleat_cli_json_calls(const pleat_vmm_counters_t *device)
@@ -93,7 +94,7 @@ static void pleat_cli_list_real(pleat_cli_table_t *table, const char *name, doub
     char text[64];
 
     (void)snprintf(text, sizeof(text), "%.4g", value);
-    pleat_cli_list_row(table, name, text, meaning);
+    pleat_cli_list_row(table, name, isnan(value) ? "not known" : text, meaning);
 }
 
 #define PLEAT_CLI_LIST_TEXT pleat_cli_list_text

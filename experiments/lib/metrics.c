@@ -3,6 +3,8 @@
  */
 #include "metrics.h"
 
+#include <math.h>
+
 #define PLEAT_METRICS_NS_PER_US UINT64_C(1000)
 
 uint64_t pleat_metrics_driver_ns(const pleat_vmm_counters_t *counters, uint64_t *calls_out)
@@ -48,10 +50,26 @@ static double metrics_ratio(double value, double divisor)
     return divisor > 0.0 ? value / divisor : 0.0;
 }
 
+/* The same over a time, which is not known where no time passed. */
+static double metrics_time_ratio(double value, double time)
+{
+    return time > 0.0 ? value / time : (double)NAN;
+}
+
 static double metrics_percent(uint64_t driver_ns, uint64_t duration_us)
 {
-    return metrics_ratio(100.0 * (double)driver_ns,
-                         (double)duration_us * (double)PLEAT_METRICS_NS_PER_US);
+    return metrics_time_ratio(100.0 * (double)driver_ns,
+                              (double)duration_us * (double)PLEAT_METRICS_NS_PER_US);
+}
+
+void pleat_meter_add_call(pleat_meter_t *meter)
+{
+    pleat_vmm_counters_t counters = PLEAT_VMM_COUNTERS_INIT;
+    pleat_vmm_read_counters(meter->vmm, &counters);
+    const uint64_t driver_ns = pleat_metrics_driver_ns(&counters, NULL);
+    const uint64_t call_ns = driver_ns - meter->driver_ns;
+    meter->worst_ns = call_ns > meter->worst_ns ? call_ns : meter->worst_ns;
+    meter->driver_ns = driver_ns;
 }
 
 void pleat_meter_read(const pleat_meter_t *meter, pleat_metrics_t *metrics_out)
@@ -69,7 +87,8 @@ void pleat_meter_read(const pleat_meter_t *meter, pleat_metrics_t *metrics_out)
         .reserved_peak_bytes = reserved,
         .utilization = metrics_ratio((double)active, (double)reserved),
         .inactive_split_peak_bytes = (uint64_t)stats->inactive_split_bytes[PLEAT_STAT_ALL].peak,
-        .mean_reserved_over_active = metrics_ratio(meter->weighted_ratio, (double)meter->weight_us),
+        .mean_reserved_over_active =
+            metrics_time_ratio(meter->weighted_ratio, (double)meter->weight_us),
         .num_alloc_retries = (uint64_t)stats->num_alloc_retries,
         .num_ooms = (uint64_t)stats->num_ooms,
         .duration_us = duration_us,

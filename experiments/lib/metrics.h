@@ -12,16 +12,16 @@
 #include <pleat/allocator.h>
 
 /* X(TYPE, name, text), a list a group; the order is that of reports. */
-#define PLEAT_METRIC_REPLAY_LIST(X)                                                     \
-    X(TEXT, trace, "name of the trace")                                                 \
-    X(TEXT, mode, "mode of the allocator")                                              \
-    X(TEXT, conf, "settings of the allocator")                                          \
-    X(COUNT, events, "events of the trace, times the passes")                           \
-    X(COUNT, duration_us, "time of the trace by its own time stamps, times the passes") \
-    X(COUNT, allocs, "allocations asked for")                                           \
-    X(COUNT, frees, "blocks freed")                                                     \
-    X(COUNT, num_alloc_retries, "device allocations tried again after a flush")         \
-    X(COUNT, num_ooms, "requests that failed")                                          \
+#define PLEAT_METRIC_REPLAY_LIST(X)                                                          \
+    X(TEXT, trace, "name of the trace")                                                      \
+    X(TEXT, mode, "mode of the allocator")                                                   \
+    X(TEXT, conf, "settings of the allocator")                                               \
+    X(COUNT, events, "events of the trace, times the passes")                                \
+    X(COUNT, duration_us, "time of the trace by its own time stamps, times the passes")      \
+    X(COUNT, allocs, "allocations asked for")                                                \
+    X(COUNT, frees, "blocks freed by calls of the trace; a request that failed leaves none") \
+    X(COUNT, num_alloc_retries, "device allocations tried again after a flush")              \
+    X(COUNT, num_ooms, "requests that failed")                                               \
     X(REAL, host_ns_per_op, "real time of the replay per call of the allocator, ns")
 
 #define PLEAT_METRIC_MEMORY_LIST(X)                                                              \
@@ -29,7 +29,8 @@
     X(COUNT, active_peak_bytes, "peak of the bytes in use or waiting: what any allocator needs") \
     X(COUNT, reserved_peak_bytes, "peak of the bytes held from the device")                      \
     X(REAL, utilization, "active_peak_bytes / reserved_peak_bytes")                              \
-    X(REAL, mean_reserved_over_active, "mean of reserved / active over the time of the trace")   \
+    X(REAL, mean_reserved_over_active,                                                           \
+      "mean of reserved / active over the time in which something is active")                    \
     X(COUNT, mean_reserved_bytes, "mean of the bytes held over the time of the trace")           \
     X(COUNT, mean_active_bytes, "mean of the bytes in use or waiting")                           \
     X(COUNT, inactive_split_peak_bytes, "peak of the bytes free beside something in use")        \
@@ -42,16 +43,17 @@
     X(COUNT, cross_stream_takes, "times that memory of another stream was taken")    \
     X(COUNT, event_waits, "waits of a stream for another, on the device")
 
-#define PLEAT_METRIC_DRIVER_LIST(X)                                                     \
-    X(COUNT, driver_calls, "calls that get, return or map device memory")               \
-    X(COUNT, driver_us, "their time by the cost table")                                 \
-    X(REAL, driver_percent, "driver_us of the trace's duration, in percent")            \
-    X(REAL, driver_percent_second_half, "the same over the second half of the events")  \
-    X(COUNT, driver_us_second_half, "driver_us of the second half of the events")       \
-    X(COUNT, duration_us_second_half, "duration of the second half of the events")      \
-    X(COUNT, driver_calls_last_pass, "driver_calls of the last of several passes")      \
-    X(COUNT, worst_call_us, "most time in the device during one call of the allocator") \
-    X(COUNT, waits, "times that the host waited for the device")
+#define PLEAT_METRIC_DRIVER_LIST(X)                                                                \
+    X(COUNT, driver_calls, "calls that get, return or map device memory, failed ones among them")  \
+    X(COUNT, driver_us, "their time by the cost table; a failed one takes none in the simulation") \
+    X(REAL, driver_percent, "driver_us of the trace's duration, in percent")                       \
+    X(REAL, driver_percent_second_half, "the same from the middle event of the trace on")          \
+    X(COUNT, driver_us_second_half, "driver_us from the middle event of the trace on")             \
+    X(COUNT, duration_us_second_half, "duration from the middle event of the trace on")            \
+    X(COUNT, driver_calls_last_pass, "driver_calls of the last of several passes")                 \
+    X(COUNT, worst_call_us, "most of driver_us within one call of the allocator")                  \
+    X(COUNT, waits,                                                                                \
+      "times that the host waited for the device; each device free is one, for it ends all work")
 
 /* X(list, heading) */
 #define PLEAT_METRIC_GROUP_LIST(X)                           \
@@ -70,7 +72,8 @@
 #define PLEAT_METRIC_TYPE_COUNT uint64_t
 #define PLEAT_METRIC_TYPE_REAL double
 
-/* Texts belong to the caller of the replay; a ratio whose divisor is 0 is 0. */
+/* Texts belong to the caller of the replay. A ratio of bytes whose divisor is 0 is 0; one over a
+ * time of 0 is not known, which is NAN here. */
 typedef struct pleat_metrics {
 #define PLEAT_METRIC_FIELD(type, name, text) PLEAT_METRIC_TYPE_##type name;
     PLEAT_METRIC_LIST(PLEAT_METRIC_FIELD)
@@ -89,8 +92,9 @@ typedef struct pleat_meter {
     double weighted_ratio;
     double weighted_reserved; /* bytes times us */
     double weighted_active;
-    uint64_t pass_driver_calls; /* when the last pass began */
-    uint64_t worst_ns;
+    uint64_t pass_driver_calls;      /* when the last pass began */
+    uint64_t driver_ns;              /* up to the last call of the allocator */
+    uint64_t worst_ns;               /* of driver_ns, in one call */
     int64_t unreturnable_peak_bytes; /* between calls */
     uint64_t alloc_count;
     uint64_t free_count;
@@ -120,11 +124,14 @@ static inline void pleat_meter_advance(pleat_meter_t *meter, uint64_t now_us)
     meter->now_us = now_us;
 }
 
-/** A call of the allocator is over; it took @p device_ns of the device's clock. */
-static inline void pleat_meter_call(pleat_meter_t *meter, uint64_t device_ns)
+/** The calls of the device since the last time belong to one call of the allocator. */
+void pleat_meter_add_call(pleat_meter_t *meter);
+
+/** A call of the allocator is over; it took @p clock_ns of the device's clock, 0 in most cases. */
+static inline void pleat_meter_call(pleat_meter_t *meter, uint64_t clock_ns)
 {
-    if (device_ns > meter->worst_ns) {
-        meter->worst_ns = device_ns;
+    if (clock_ns > 0) {
+        pleat_meter_add_call(meter);
     }
     if (meter->stats->unreturnable_bytes > meter->unreturnable_peak_bytes) {
         meter->unreturnable_peak_bytes = meter->stats->unreturnable_bytes;

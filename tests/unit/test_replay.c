@@ -9,6 +9,7 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <math.h>
 #include <stdlib.h>
 
 #define MIB (UINT64_C(1) << 20)
@@ -195,7 +196,7 @@ Test(replay, tells_its_progress, .timeout = 5)
     cr_expect(eq(u64, last, 10));
 }
 
-Test(replay, of_an_empty_program_is_all_zero, .timeout = 5)
+Test(replay, of_an_empty_program_is_zero_or_not_known, .timeout = 5)
 {
     const pleat_trace_t trace = {.event_count = 0};
     const pleat_options_t defaults = PLEAT_OPTIONS_INIT;
@@ -204,7 +205,7 @@ Test(replay, of_an_empty_program_is_all_zero, .timeout = 5)
     pleat_metrics_t metrics;
     cr_assert(eq(int, pleat_replay_program(program, &options, &metrics), PLEAT_OK));
     cr_expect(eq(u64, metrics.reserved_peak_bytes, 0));
-    cr_expect(eq(dbl, metrics.driver_percent, 0.0));
+    cr_expect(isnan(metrics.driver_percent));
     pleat_program_destroy(program);
 }
 
