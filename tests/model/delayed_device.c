@@ -99,7 +99,8 @@ const char *delayed_device_complaint(const delayed_device_t *device)
 static bool device_strikes(delayed_device_t *device, pleat_vmm_call_t call)
 {
     delayed_fault_t *fault = &device->fault;
-    if (fault->countdown == 0 || fault->call != call || --fault->countdown > 0) {
+    const bool is_meant = fault->call == call || fault->call == PLEAT_VMM_CALL_COUNT;
+    if (fault->countdown == 0 || !is_meant || --fault->countdown > 0) {
         return false;
     }
     device->failures++;

@@ -49,8 +49,9 @@ void delayed_device_synchronize(delayed_device_t *device, pleat_stream_t stream)
 /* Run everything, and let the sim be done with it. */
 void delayed_device_finish(delayed_device_t *device);
 
-/* Let the @p nth call of a kind through the table fail from now on, once; 0: none. One fault can be
- * pending; what the test itself does is not struck. */
+/* Let the @p nth call of a kind through the table fail from now on, once; 0: none. The kind
+ * PLEAT_VMM_CALL_COUNT stands for any. One fault can be pending; what the test itself does is not
+ * struck. */
 void delayed_device_fail_call(delayed_device_t *device, pleat_vmm_call_t call, uint64_t nth,
                               pleat_status_t status);
 

@@ -75,9 +75,11 @@ void physical_map_remove(physical_map_t *map, pleat_devptr_t address, uint64_t b
     while (end < map->mapping_count && map->mappings[end].address < address + bytes) {
         end++;
     }
-    memmove(&map->mappings[begin], &map->mappings[end],
-            (map->mapping_count - end) * sizeof(map->mappings[0]));
-    map->mapping_count -= end - begin;
+    if (end > begin) {
+        memmove(&map->mappings[begin], &map->mappings[end],
+                (map->mapping_count - end) * sizeof(map->mappings[0]));
+        map->mapping_count -= end - begin;
+    }
 }
 
 size_t physical_map_count(const physical_map_t *map, pleat_chunk_t chunk)
