@@ -18,18 +18,25 @@ static void retire_merge(pleat_allocator_t *allocator, pleat_block_t *block, ple
     *bytes_change -= (int64_t)pleat_block_absorb(&allocator->blocks, block, other);
 }
 
-/* A range: what cannot go back of @p block, free with what it absorbed on both sides, where before
- * it was in use from @p address on for @p bytes. */
-static void retire_count_range(pleat_allocator_t *allocator, const pleat_block_t *block,
-                               pleat_devptr_t address, uint64_t bytes)
+/* What of the free block of a range cannot go back; 0 for NULL or a block that is not free. */
+static int64_t retire_pinned_bytes(const pleat_block_t *block)
 {
-    const pleat_range_t *range = block->range;
-    const pleat_devptr_t end = address + bytes;
-    const uint64_t after = pleat_range_pinned_bytes(range, block->address, block->bytes);
-    const uint64_t before =
-        pleat_range_pinned_bytes(range, block->address, address - block->address) +
-        pleat_range_pinned_bytes(range, end, block->address + block->bytes - end);
-    allocator->stats.unreturnable_bytes += (int64_t)after - (int64_t)before;
+    return block != NULL && block->use == PLEAT_BLOCK_USE_FREE
+               ? (int64_t)pleat_range_pinned_bytes(block->range, block->address, block->bytes)
+               : 0;
+}
+
+/* As retire_to_pool, for a block of a range. Out of line: plain segments need none of it. */
+static void __attribute__((noinline))
+retire_to_range(pleat_allocator_t *allocator, pleat_block_t *block)
+{
+    int64_t ignored = 0;
+    allocator->stats.unreturnable_bytes -=
+        retire_pinned_bytes(block->left) + retire_pinned_bytes(block->right);
+    retire_merge(allocator, block, block->left, &ignored, &ignored);
+    retire_merge(allocator, block, block->right, &ignored, &ignored);
+    pleat_pool_give(block->pool, block);
+    allocator->stats.unreturnable_bytes += retire_pinned_bytes(block);
 }
 
 /*
@@ -41,8 +48,6 @@ static void retire_to_pool(pleat_allocator_t *allocator, pleat_block_t *block)
 {
     pleat_pool_t *pool = block->pool;
     pleat_stats_t *stats = &allocator->stats;
-    const pleat_devptr_t address = block->address;
-    const uint64_t bytes = block->bytes;
     int64_t count_change = 0;
     int64_t bytes_change = 0;
     retire_merge(allocator, block, block->left, &count_change, &bytes_change);
@@ -52,13 +57,9 @@ static void retire_to_pool(pleat_allocator_t *allocator, pleat_block_t *block)
         count_change += 1;
         bytes_change += (int64_t)block->bytes;
     }
-    if (block->range == NULL) {
-        pleat_stats_change(stats->inactive_split, pool->kind, count_change);
-        pleat_stats_change(stats->inactive_split_bytes, pool->kind, bytes_change);
-        stats->unreturnable_bytes += bytes_change;
-    } else {
-        retire_count_range(allocator, block, address, bytes);
-    }
+    pleat_stats_change(stats->inactive_split, pool->kind, count_change);
+    pleat_stats_change(stats->inactive_split_bytes, pool->kind, bytes_change);
+    stats->unreturnable_bytes += bytes_change;
     if (block->slab != NULL && !is_split) {
         pleat_pleated_give_slab(allocator, block);
     } else {
@@ -80,6 +81,8 @@ static void retire_complete(void *context, pleat_block_t *block)
     pleat_stats_t *stats = &allocator->stats;
     if (block->arena != NULL || block->view != NULL) {
         pleat_pleated_give(allocator, block);
+    } else if (block->range != NULL) {
+        retire_to_range(allocator, block);
     } else {
         retire_to_pool(allocator, block);
     }

@@ -114,8 +114,8 @@ static void serve_count_split(pleat_allocator_t *allocator, pleat_stat_kind_t ki
 
 /* A range: what could not go back of the free block of @p free_bytes that @p block is the start of,
  * and what cannot of its rest. */
-static void serve_count_range(pleat_allocator_t *allocator, const pleat_block_t *block,
-                              uint64_t free_bytes)
+static void __attribute__((noinline))
+serve_count_range(pleat_allocator_t *allocator, const pleat_block_t *block, uint64_t free_bytes)
 {
     const pleat_range_t *range = block->range;
     const uint64_t before = pleat_range_pinned_bytes(range, block->address, free_bytes);

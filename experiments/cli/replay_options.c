@@ -267,6 +267,7 @@ static void pleat_cli_replay_default_modes(pleat_cli_replay_options_t *options)
         options->modes[options->mode_count++] = options->allocators[0].mode;
         return;
     }
+    options->has_all_modes = true;
     for (int i = 0; i < (int)PLEAT_MODE_COUNT; i++) {
         options->modes[options->mode_count++] = (pleat_mode_t)i;
     }

@@ -104,8 +104,8 @@ enum {
 typedef struct pleat_cli_replay_options {
     pleat_mode_t modes[PLEAT_MODE_COUNT];
     size_t mode_count;
-    bool has_all_modes; /* none was chosen, so it is all that there are */
     bool compares;      /* set by a command that replays in several modes: without --modes in all */
+    bool has_all_modes; /* none was chosen, so it is all that there are */
     const char *confs[PLEAT_CLI_SETTINGS_MAX];          /* "": the defaults */
     pleat_options_t allocators[PLEAT_CLI_SETTINGS_MAX]; /* by text, with the mode that it names */
     uint64_t limits[PLEAT_CLI_SETTINGS_MAX][PLEAT_MODE_COUNT]; /* by text and mode, bytes */

@@ -17,7 +17,7 @@
     X(TEXT, mode, "mode of the allocator")                                                   \
     X(TEXT, conf, "settings of the allocator")                                               \
     X(COUNT, events, "events of the trace, times the passes")                                \
-    X(COUNT, duration_us, "time of the trace by its own time stamps, times the passes")                  \
+    X(COUNT, duration_us, "time of the trace by its own time stamps, times the passes")      \
     X(COUNT, allocs, "allocations asked for")                                                \
     X(COUNT, frees, "blocks freed by calls of the trace; a request that failed leaves none") \
     X(COUNT, num_alloc_retries, "device allocations tried again after a flush")              \
@@ -48,8 +48,8 @@
     X(COUNT, driver_us, "their time by the cost table; a failed one takes none in the simulation") \
     X(REAL, driver_percent, "driver_us of the trace's duration, in percent")                       \
     X(REAL, driver_percent_second_half, "the same from the middle event of the trace on")          \
-    X(COUNT, driver_us_second_half, "driver_us of the second half of the events")                  \
-    X(COUNT, duration_us_second_half, "duration of the second half of the events")                 \
+    X(COUNT, driver_us_second_half, "driver_us from the middle event of the trace on")             \
+    X(COUNT, duration_us_second_half, "duration from the middle event of the trace on")            \
     X(COUNT, driver_calls_last_pass, "driver_calls of the last of several passes")                 \
     X(COUNT, worst_call_us, "most of driver_us within one call of the allocator")                  \
     X(COUNT, waits,                                                                                \
@@ -90,10 +90,10 @@ typedef struct pleat_meter {
     uint64_t half_driver_ns;
     uint64_t weight_us; /* time over which reserved / active was added up */
     double weighted_ratio;
-    uint64_t driver_ns;       /* up to the last call of the allocator */
     double weighted_reserved; /* bytes times us */
     double weighted_active;
     uint64_t pass_driver_calls;      /* when the last pass began */
+    uint64_t driver_ns;              /* up to the last call of the allocator */
     uint64_t worst_ns;               /* of driver_ns, in one call */
     int64_t unreturnable_peak_bytes; /* between calls */
     uint64_t alloc_count;
@@ -127,7 +127,7 @@ static inline void pleat_meter_advance(pleat_meter_t *meter, uint64_t now_us)
 /** The calls of the device since the last time belong to one call of the allocator. */
 void pleat_meter_add_call(pleat_meter_t *meter);
 
-/** A call of the allocator took @p clock_ns of the device's clock, 0 in most cases. */
+/** A call of the allocator is over; it took @p clock_ns of the device's clock, 0 in most cases. */
 static inline void pleat_meter_call(pleat_meter_t *meter, uint64_t clock_ns)
 {
     if (clock_ns > 0) {

@@ -136,7 +136,7 @@ Test(check, finds_a_neighbour_of_another_stream, .timeout = 5)
 {
     scene_t scene = make_scene();
     scene.live->stream = 4;
-    expect_words(&scene, "A1: ", "another stream or pool");
+    expect_words(&scene, "A1: ", "another stream, pool or range");
 }
 
 Test(check, finds_a_block_without_pool, .timeout = 5)
@@ -151,7 +151,7 @@ Test(check, finds_neighbours_that_should_be_one, .timeout = 5)
 {
     scene_t scene = make_scene();
     scene.live->use = PLEAT_BLOCK_USE_FREE;
-    expect_words(&scene, "A2: ", "its right neighbour is free as well");
+    expect_words(&scene, "A2: ", "its right neighbour is as free as it is");
 }
 
 /* ---- A3: free sets ---- */
