@@ -75,10 +75,10 @@ Test(probe, everything_is_measured, .timeout = 60)
     }
     cr_expect(eq(int, (int)probe.many[0].count, 1024));
     cr_expect(eq(int, (int)probe.many[1].count, 256));
-    cr_expect(gt(dbl, probe.many[1].recycle_ns, 0.0));
+    cr_expect(lt(dbl, 0.0, probe.many[1].recycle_ns));
     for (int i = 0; i < (int)PLEAT_PROBE_GROWTHS; i++) {
         cr_expect(eq(int, (int)probe.growths[i].grow.count, 3));
-        cr_expect(gt(dbl, probe.growths[i].grow_predicted_ns, 0.0));
+        cr_expect(lt(dbl, 0.0, probe.growths[i].grow_predicted_ns));
     }
     /* Of the calls beside a kernel only mem_free waits for it. */
     for (int i = 0; i < (int)PLEAT_PROBE_WAIT_COUNT; i++) {

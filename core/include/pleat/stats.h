@@ -79,11 +79,12 @@ typedef struct pleat_stats {
 #define PLEAT_ARRAY_STAT_ZERO(name, text) {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}},
 #define PLEAT_PLAIN_STAT_ZERO(name, text) {0, 0, 0, 0},
 #define PLEAT_SCALAR_STAT_ZERO(name, text) 0,
-#define PLEAT_STATS_INIT                                                              \
-    {                                                                                 \
-        sizeof(pleat_stats_t), PLEAT_ARRAY_STAT_LIST(PLEAT_ARRAY_STAT_ZERO)           \
-                                   PLEAT_PLAIN_STAT_LIST(PLEAT_PLAIN_STAT_ZERO)       \
-                                       PLEAT_SCALAR_STAT_LIST(PLEAT_SCALAR_STAT_ZERO) \
+#define PLEAT_STATS_INIT                                                               \
+    {                                                                                  \
+        sizeof(pleat_stats_t), PLEAT_ARRAY_STAT_LIST(PLEAT_ARRAY_STAT_ZERO)            \
+                                   PLEAT_PLAIN_STAT_LIST(PLEAT_PLAIN_STAT_ZERO)        \
+                                       PLEAT_SCALAR_STAT_LIST(PLEAT_SCALAR_STAT_ZERO)  \
+                                           PLEAT_OWN_STAT_LIST(PLEAT_SCALAR_STAT_ZERO) \
     }
 
 #ifdef __cplusplus

@@ -23,9 +23,9 @@ typedef struct pleat_cuda_options {
     const char *driver;    /* file of the driver's library; NULL: libcuda.so.1 */
     uint32_t handle_types; /* 0: chunks stay in the process */
 } pleat_cuda_options_t;
-#define PLEAT_CUDA_OPTIONS_INIT              \
-    {                                        \
-        .size = sizeof(pleat_cuda_options_t) \
+#define PLEAT_CUDA_OPTIONS_INIT               \
+    {                                         \
+        sizeof(pleat_cuda_options_t), NULL, 0 \
     }
 
 /**

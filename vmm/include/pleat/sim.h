@@ -65,9 +65,9 @@ typedef struct pleat_sim_options {
     uint32_t mapping_limit;          /* budget of mappings; 0: 500,000 */
     bool is_backed;                  /* contents are real, at the very addresses */
 } pleat_sim_options_t;
-#define PLEAT_SIM_OPTIONS_INIT               \
-    {                                        \
-        sizeof(pleat_sim_options_t), 0, NULL \
+#define PLEAT_SIM_OPTIONS_INIT                            \
+    {                                                     \
+        sizeof(pleat_sim_options_t), 0, NULL, 0, 0, false \
     }
 
 /**
@@ -139,9 +139,9 @@ typedef struct pleat_sim_usage {
     uint64_t chunk_bytes;     /* their bytes */
     uint64_t mappings;
 } pleat_sim_usage_t;
-#define PLEAT_SIM_USAGE_INIT               \
-    {                                      \
-        sizeof(pleat_sim_usage_t), 0, 0, 0 \
+#define PLEAT_SIM_USAGE_INIT                           \
+    {                                                  \
+        sizeof(pleat_sim_usage_t), 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /**
