@@ -2,8 +2,9 @@
 """Matrix products on ranges stitched from chunks, beside plain memory, in one process.
 
 Loads the shared library by ctypes, maps shuffled chunks and second views of them through its public
-calls, wraps the addresses as PyTorch tensors and multiplies bfloat16 matrices. Prints median
-TFLOP/s, spread and the ratio to plain memory, which is measured first and last.
+calls, wraps the addresses as PyTorch tensors and multiplies bfloat16 matrices. The clock of a GPU falls as
+it warms, so each repetition measures plain memory, the stitched one and plain memory again, and
+compares within them. Prints median TFLOP/s, and median and range of the ratio.
 
     matmul.py LIBRARY [--size N] [--reps N] [--driver FILE]
 
@@ -92,18 +93,32 @@ def tensor_at(torch, address, size):
     return torch.as_tensor(Memory(), device="cuda").view(torch.bfloat16).view(size, size)
 
 
-def measure(torch, a, b, c, reps):
-    for _ in range(3):
+def rate(torch, a, b, c):
+    """TFLOP/s of a few products."""
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(4):
         torch.matmul(a, b, out=c)
-    rates = []
+    torch.cuda.synchronize()
+    return 4 * 2 * a.shape[0] ** 3 / (time.perf_counter() - begin) / 1e12
+
+
+def measure(torch, tensors, plain, reps):
+    """Rates of the tensors, and their ratios to those of plain memory just before and after."""
+    rates, ratios = [], []
+    before = rate(torch, *plain)
     for _ in range(reps):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for _ in range(4):
-            torch.matmul(a, b, out=c)
-        torch.cuda.synchronize()
-        rates.append(4 * 2 * a.shape[0] ** 3 / (time.perf_counter() - begin) / 1e12)
-    return sorted(rates)
+        rates.append(rate(torch, *tensors))
+        after = rate(torch, *plain)
+        ratios.append(2 * rates[-1] / (before + after))
+        before = after
+    return sorted(rates), sorted(ratios)
+
+
+def warm(torch, tensors, seconds):
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        rate(torch, *tensors)
 
 
 def main():
@@ -129,23 +144,21 @@ def main():
     inputs = [torch.randn(size, size, device="cuda", dtype=torch.float32).bfloat16()
               for _ in range(2)]
     plain = [i.clone() for i in inputs] + [torch.empty_like(inputs[0])]
-    base = None
-    want = None
+    other = [i.clone() for i in inputs] + [torch.empty_like(inputs[0])]
+    warm(torch, plain, 3.0)
+    want = plain[2].float().sum(dim=0)
     is_good = True
 
     def report(name, tensors):
-        nonlocal base, want, is_good
-        rates = measure(torch, *tensors, arguments.reps)
-        median = statistics.median(rates)
-        base = base or median
-        result = tensors[2].float().sum(dim=0)
-        want = result if want is None else want
-        same = bool(torch.equal(result, want))
+        nonlocal is_good
+        rates, ratios = measure(torch, tensors, plain, arguments.reps)
+        same = bool(torch.equal(tensors[2].float().sum(dim=0), want))
         is_good = is_good and same
-        print(f"matmul {name:22s} {median:7.1f} TFLOP/s ({rates[0]:.1f} - {rates[-1]:.1f})  "
-              f"ratio {median / base:.3f}{'' if same else '  RESULT DIFFERS'}", flush=True)
+        print(f"matmul {name:22s} {statistics.median(rates):7.1f} TFLOP/s  "
+              f"ratio {statistics.median(ratios):.3f} ({ratios[0]:.3f} - {ratios[-1]:.3f})"
+              f"{'' if same else '  RESULT DIFFERS'}", flush=True)
 
-    report("plain, first", plain)
+    report("other plain memory", other)
     for chunk in (64 * MIB, 20 * MIB, 2 * MIB):
         stitched = Stitched(device, 3 * nbytes, chunk)
         for name in (f"{chunk // MIB} MiB chunks", f"{chunk // MIB} MiB second view"):
@@ -157,7 +170,7 @@ def main():
         torch.cuda.synchronize()
         del tensors
         stitched.close()
-    report("plain, last", plain)
+    report("other plain, again", other)
     sys.exit(0 if is_good else 1)
 
 
