@@ -480,6 +480,22 @@ pleat_status_t pleat_arena_add_handle(pleat_allocator_t *allocator, pleat_arena_
     return PLEAT_OK;
 }
 
+/* The device does not take the chunk of an unmapped handle: put the mapping back, so that all is as
+ * before. False: it cannot. */
+static bool arena_map_again(pleat_allocator_t *allocator, const pleat_handle_t *handle)
+{
+    const pleat_devptr_t address = handle->arena->address + handle->offset;
+    if (pleat_vmm_map(allocator->vmm, address, handle->bytes, handle->chunk) != PLEAT_OK) {
+        return false;
+    }
+    if (pleat_vmm_set_access(allocator->vmm, address, handle->bytes) == PLEAT_OK) {
+        return true;
+    }
+    const pleat_status_t ignored = pleat_vmm_unmap(allocator->vmm, address, handle->bytes);
+    (void)ignored;
+    return false;
+}
+
 pleat_status_t pleat_arena_remove_handle(pleat_allocator_t *allocator, pleat_handle_t *handle)
 {
     pleat_arena_t *arena = handle->arena;
@@ -492,21 +508,14 @@ pleat_status_t pleat_arena_remove_handle(pleat_allocator_t *allocator, pleat_han
         return status;
     }
     status = pleat_vmm_chunk_release(allocator->vmm, handle->chunk);
-    if (status != PLEAT_OK) {
-        /* Put the mapping back, so that the handle is as before. */
-        pleat_status_t again = pleat_vmm_map(allocator->vmm, address, bytes, handle->chunk);
-        if (again == PLEAT_OK) {
-            again = pleat_vmm_set_access(allocator->vmm, address, bytes);
-        }
-        if (again == PLEAT_OK) {
-            return status;
-        }
-        /* It cannot: the memory is lost to us, its addresses are given up. */
+    if (status != PLEAT_OK && arena_map_again(allocator, handle)) {
+        return status;
     }
     pleat_block_t *block =
         pleat_arena_take(allocator, pleat_arena_free_block(arena, handle->offset), handle->offset,
                          bytes, PLEAT_BLOCK_USE_UNMAPPED);
     arena->used_count--;
+    pleat_fence_cut(allocator, arena, handle->offset, bytes);
     const size_t index = pleat_arena_handle_index(arena, handle->offset);
     PLEAT_ASSERT(arena->handles[index] == handle);
     memmove((void *)&arena->handles[index], (void *)&arena->handles[index + 1],
@@ -515,8 +524,9 @@ pleat_status_t pleat_arena_remove_handle(pleat_allocator_t *allocator, pleat_han
     arena->handle_bytes -= bytes;
     arena_merge_unmapped(allocator, arena, block);
     arena_count_memory(allocator, bytes, false, address, arena->stream);
+    pleat_arena_count_split(allocator, arena);
     free(handle);
-    return status;
+    return PLEAT_OK;
 }
 
 /* ---- statistics ---- */

@@ -79,7 +79,9 @@ PLEAT_NODISCARD pleat_status_t pleat_arena_add_handle(pleat_allocator_t *allocat
 
 /*
  * Unmap a wholly free handle at home and release its chunk. No view shows it any more, and no work
- * uses its address. Two blocks must be in reserve. The device's error: nothing changed.
+ * uses its address. Two blocks and a record of a fence must be in reserve. The device's error:
+ * nothing changed. A chunk that the device neither takes back nor maps again is lost, and the
+ * handle gone all the same.
  */
 PLEAT_NODISCARD pleat_status_t pleat_arena_remove_handle(pleat_allocator_t *allocator,
                                                          pleat_handle_t *handle);

@@ -373,18 +373,7 @@ static pleat_status_t handle_release(pleat_allocator_t *allocator, pleat_handle_
     while (handle->pieces != NULL && status == PLEAT_OK) {
         status = view_evict(allocator, handle->pieces->view, can_wait);
     }
-    if (status != PLEAT_OK) {
-        return status;
-    }
-    pleat_arena_t *arena = handle->arena;
-    const uint64_t offset = handle->offset;
-    const uint64_t bytes = handle->bytes;
-    status = pleat_arena_remove_handle(allocator, handle);
-    if (status == PLEAT_OK) {
-        pleat_fence_cut(allocator, arena, offset, bytes);
-        pleat_arena_count_split(allocator, arena);
-    }
-    return status;
+    return status != PLEAT_OK ? status : pleat_arena_remove_handle(allocator, handle);
 }
 
 static pleat_status_t release_reserve(pleat_allocator_t *allocator)

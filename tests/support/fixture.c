@@ -205,10 +205,14 @@ void fixture_check_and_destroy(fixture_t *fixture)
     pleat_allocator_destroy(fixture->allocator);
     pleat_sim_usage_t usage = PLEAT_SIM_USAGE_INIT;
     FIXTURE_CALL(pleat_sim_read_usage(fixture->vmm, &usage));
-    FIXTURE_REQUIRE(usage.allocations == 0 && usage.allocated_bytes == 0 && usage.events == 0,
-                    "A8: left on the device: %llu allocations, %llu bytes, %llu events",
+    FIXTURE_REQUIRE(usage.allocations == 0 && usage.allocated_bytes == 0 && usage.events == 0 &&
+                        usage.ranges == 0 && usage.chunks == 0 && usage.mappings == 0,
+                    "A8: left on the device: %llu allocations, %llu bytes, %llu events, %llu "
+                    "address ranges, %llu chunks, %llu mappings",
                     (unsigned long long)usage.allocations,
-                    (unsigned long long)usage.allocated_bytes, (unsigned long long)usage.events);
+                    (unsigned long long)usage.allocated_bytes, (unsigned long long)usage.events,
+                    (unsigned long long)usage.ranges, (unsigned long long)usage.chunks,
+                    (unsigned long long)usage.mappings);
     pleat_vmm_destroy(fixture->vmm);
     *fixture = (fixture_t){0};
 }
