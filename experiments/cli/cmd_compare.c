@@ -180,13 +180,14 @@ const pleat_cli_command_t pleat_cli_compare = {
     .brief = "replay traces in several modes and settings, side by side",
     .operands = "TRACE...",
     .description =
-        "Replays each trace once for every mode and every --conf, on a simulated device, and\n"
-        "prints what the allocator held beside what the program used. Without --modes that is\n"
-        "all three: PyTorch's default (classic), PyTorch's expandable segments\n"
-        "(torch_expandable) and Pleat's own use of virtual memory (pleated). A key of --conf\n"
-        "that does not act in a mode is announced. TRACE is a trace as text (plain, .gz, .xz,\n"
-        ".zst) or in Pleat's compact form, recognised by its content; '-' is standard input.\n"
-        "The status is 1 if a request failed with out of memory.",
+        "Replays each trace once for every mode and every --conf, on a simulated device,\n"
+        "and prints what the allocator held beside what the program used. Without\n"
+        "--modes that is all three: PyTorch's default (classic), PyTorch's expandable\n"
+        "segments (torch_expandable) and Pleat's own use of virtual memory (pleated). A\n"
+        "key of --conf that does not act in a mode is announced. TRACE is a trace as\n"
+        "text (plain, .gz, .xz, .zst) or in Pleat's compact form, recognised by its\n"
+        "content; '-' is standard input. The status is 1 if a request failed with out of\n"
+        "memory.",
     .examples = "  pleat compare *.pleat\n"
                 "  pleat compare run.pleat --modes classic,pleated --plot run.pdf\n"
                 "  pleat compare run.pleat --modes classic --conf '' --conf max_split_size_mb:128\n"

@@ -201,12 +201,13 @@ const pleat_cli_command_t pleat_cli_probe = {
     .brief = "measure the memory calls of a GPU, write a cost table",
     .operands = "",
     .description =
-        "Measures what the calls for memory and for virtual memory cost on a GPU: by size of the\n"
-        "chunk, on an idle device and beside a running kernel, many chunks at once, second\n"
-        "mappings, growth of a range beside the built-in cost table, and which calls wait for\n"
-        "work on the device. Needs a GPU and its driver, takes some seconds and at most half of\n"
-        "the free memory. Times of the host's clock; medians. With --output the medians become\n"
-        "a cost table for the simulated device of the other commands.",
+        "Measures what the calls for memory and for virtual memory cost on a GPU: by\n"
+        "size of the chunk, on an idle device and beside a running kernel, many chunks\n"
+        "at once, second mappings, growth of a range beside the built-in cost table, and\n"
+        "which calls wait for work on the device. Needs a GPU and its driver, takes some\n"
+        "seconds and at most half of the free memory. Times of the host's clock;\n"
+        "medians. With --output the medians become a cost table for the simulated device\n"
+        "of the other commands.",
     .examples = "  pleat probe --output costs.txt\n"
                 "  pleat compare trace.txt.gz --costs costs.txt",
     .options = pleat_cli_probe_options,

@@ -112,13 +112,14 @@ const pleat_cli_command_t pleat_cli_replay = {
     .brief = "replay traces in one mode and print every metric",
     .operands = "TRACE...",
     .description =
-        "Replays the calls of each trace on a simulated device and prints all metrics. TRACE is\n"
-        "a trace as text (plain, .gz, .xz, .zst) or in Pleat's compact form, recognised by its\n"
-        "content; '-' is standard input. A request that fails is counted, and the replay goes\n"
-        "on; the status is then 1. What contradicts the events before is left out with a\n"
-        "warning: frees of what is not live, for one.\n"
-        "The second half begins at the middle event. mean_reserved_over_active leaves out times\n"
-        "in which nothing is active. A share of a time of 0 is not known (null in JSON).\n"
+        "Replays the calls of each trace on a simulated device and prints all metrics.\n"
+        "TRACE is a trace as text (plain, .gz, .xz, .zst) or in Pleat's compact form,\n"
+        "recognised by its content; '-' is standard input. A request that fails is\n"
+        "counted, and the replay goes on; the status is then 1. What contradicts the\n"
+        "events before is left out with a warning: frees of what is not live, for one.\n"
+        "The second half begins at the middle event. mean_reserved_over_active leaves\n"
+        "out times in which nothing is active. A share of a time of 0 is not known (null\n"
+        "in JSON).\n"
         "A device free ends the work of all busy streams, as cudaFree does.",
     .examples = "  pleat replay run.pleat --limit 40GiB\n"
                 "  pleat replay run.trace.xz --conf max_split_size_mb:128 --plot run.png\n"

@@ -406,17 +406,22 @@ const pleat_cli_command_t pleat_cli_verify = {
     .brief = "check recorded sessions, cases and traces call by call",
     .operands = "FILE...",
     .description =
-        "Performs the calls of each file and compares what the allocator does with what was\n"
-        "recorded. The kind of a file is recognised by its content; '-' is standard input.\n"
-        "  recorded session   every address, event and statistic after every call, and the end\n"
-        "  case               what the case expects, in every mode that it names and that exists;\n"
-        "                     modes that were checked and those that were not are named\n"
-        "  trace              every address and event; the device answers as recorded. What a\n"
-        "                     trace cannot decide is listed as undecided. Shown are the calls\n"
-        "                     of empty_cache and the retries found, and how much was reserved\n"
-        "                     at most: where 'pleat compare' has another peak, it is because\n"
-        "                     the simulated driver hands out other addresses\n"
-        "On a difference the call is shown, what was expected and what came; the status is 1.",
+        "Performs the calls of each file and compares what the allocator does with what\n"
+        "was recorded. The kind of a file is recognised by its content; '-' is standard\n"
+        "input.\n"
+        "  recorded session   every address, event and statistic after every call, and\n"
+        "                     the end\n"
+        "  case               what the case expects, in every mode that it names and\n"
+        "                     that exists; modes that were checked and those that were\n"
+        "                     not are named\n"
+        "  trace              every address and event; the device answers as recorded.\n"
+        "                     What a trace cannot decide is listed as undecided. Shown\n"
+        "                     are the calls of empty_cache and the retries found, and\n"
+        "                     how much was reserved at most: where 'pleat compare' has\n"
+        "                     another peak, it is because the simulated driver hands out\n"
+        "                     other addresses\n"
+        "On a difference the call is shown, what was expected and what came; the status\n"
+        "is 1.",
     .examples = "  pleat verify sessions/*.oracle.gz cases/*.case\n"
                 "  pleat verify run.trace.xz --limit 40GiB",
     .options = pleat_cli_verify_option_table,

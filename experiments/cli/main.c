@@ -17,26 +17,25 @@ enum { PLEAT_CLI_COMMAND_COUNT = sizeof(pleat_cli_commands) / sizeof(pleat_cli_c
 
 static void pleat_cli_main_help(FILE *stream)
 {
-    (void)fputs(
-        "Usage: pleat COMMAND [options] ...\n"
-        "       pleat help COMMAND\n"
-        "       pleat --version\n"
-        "\n"
-        "Replays allocation traces of GPU programs on a simulated device, and shows what a\n"
-        "caching allocator makes of them. Only 'probe' needs a GPU.\n"
-        "\n"
-        "Commands:\n",
-        stream);
+    (void)fputs("Usage: pleat COMMAND [options] ...\n"
+                "       pleat help COMMAND\n"
+                "       pleat --version\n"
+                "\n"
+                "Replays allocation traces of GPU programs on a simulated device, and shows what\n"
+                "a caching allocator makes of them. Only 'probe' needs a GPU.\n"
+                "\n"
+                "Commands:\n",
+                stream);
     for (size_t i = 0; i < PLEAT_CLI_COMMAND_COUNT; i++) {
         (void)fprintf(stream, "  %-9s %s\n", pleat_cli_commands[i]->name,
                       pleat_cli_commands[i]->brief);
     }
-    (void)fputs(
-        "\n"
-        "Exit status: 0 good; 1 the answer is no (a difference, out of memory in a replay);\n"
-        "2 the call or the input is wrong. '-' is standard input. Sizes take units: 40GiB,\n"
-        "512MiB, bytes. Every command understands --help and, for machines, --json.\n",
-        stream);
+    (void)fputs("\n"
+                "Exit status: 0 good; 1 the answer is no (a difference, out of memory in a\n"
+                "replay); 2 the call or the input is wrong. '-' is standard input. Sizes take\n"
+                "units: 40GiB, 512MiB, bytes. Every command understands --help and, for\n"
+                "machines, --json.\n",
+                stream);
 }
 
 static const pleat_cli_command_t *pleat_cli_main_find(const char *name)
