@@ -16,23 +16,26 @@ static uint64_t torch_effective_bytes(const pleat_block_t *block)
                                                                    : block->bytes;
 }
 
+/* From a block of the request's stream on, the first that is no small block of pleated mode; NULL:
+ * none. */
+static pleat_block_t *torch_skip_slabs(const pleat_request_t *request, pleat_block_t *block)
+{
+    while (block != NULL && block->stream == request->stream && block->slab != NULL) {
+        block = pleat_free_set_next(&request->pool->free_blocks, block);
+    }
+    return block != NULL && block->stream == request->stream ? block : NULL;
+}
+
 /* From the best fit on, as long as the next block wastes less of its range. */
 static pleat_block_t *torch_choose(pleat_allocator_t *allocator, const pleat_request_t *request,
                                    pleat_block_t *best)
 {
     (void)allocator;
     pleat_free_set_t *set = &request->pool->free_blocks;
-    pleat_block_t *block = best;
-    while (block != NULL && block->slab != NULL) { /* small blocks of pleated mode */
-        block = pleat_free_set_next(set, block);
-        if (block != NULL && block->stream != request->stream) {
-            block = NULL;
-        }
-    }
+    pleat_block_t *block = torch_skip_slabs(request, best);
     while (block != NULL && block->range != NULL) {
-        pleat_block_t *next = pleat_free_set_next(set, block);
-        if (next == NULL || next->stream != request->stream ||
-            torch_effective_bytes(next) >= torch_effective_bytes(block)) {
+        pleat_block_t *next = torch_skip_slabs(request, pleat_free_set_next(set, block));
+        if (next == NULL || torch_effective_bytes(next) >= torch_effective_bytes(block)) {
             break;
         }
         block = next;
