@@ -187,8 +187,8 @@ PLEAT_API bool pleat_vmm_has_mapping(const pleat_vmm_t *vmm);
  * Virtual memory; see pleat_vmm_ops_t. On a device without it each gives PLEAT_ERR_UNSUPPORTED.
  * Sizes and addresses that are no multiples of the granularity, ranges outside a reservation, and
  * mappings in part give PLEAT_ERR_INVALID with the values; a failed call changes nothing. That is
- * what a sim does. The driver of a GPU (580.159.04, H200) does not notice all of it: it maps a chunk
- * over the end of a reservation, unmaps parts of mappings and what is not mapped, and answers
+ * what a sim does. The driver of a GPU (580.159.04, H200) does not notice all of it: it maps a
+ * chunk over the end of a reservation, unmaps parts of mappings and what is not mapped, and answers
  * PLEAT_ERR_UNSUPPORTED to a part of a chunk. Callers must not do so.
  * granularity is not counted and costs nothing.
  */
