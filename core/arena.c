@@ -13,12 +13,33 @@
  * again only when the end is reached. */
 #define ARENA_DEVICE_MULTIPLE 2u
 
+/* Addresses are finite too: after so many arenas new ones reserve half as many, down to the least.
+ */
+#define ARENAS_OF_A_SIZE 16u
+#define ARENA_LEAST_BYTES (UINT64_C(512) << 20)
+
 static uint64_t block_offset(const pleat_arena_t *arena, const pleat_block_t *block)
 {
     return block->address - arena->address;
 }
 
 /* ---- life ---- */
+
+/* Addresses for one more arena. */
+static uint64_t arena_range_bytes(const pleat_allocator_t *allocator, uint64_t total_bytes,
+                                  uint64_t least_bytes)
+{
+    size_t count = 0;
+    for (const pleat_arena_t *arena = allocator->arenas; arena != NULL; arena = arena->next) {
+        count++;
+    }
+    const size_t halvings = count / ARENAS_OF_A_SIZE;
+    uint64_t bytes = halvings < 32 ? total_bytes * ARENA_DEVICE_MULTIPLE >> halvings : 0;
+    bytes = bytes < ARENA_LEAST_BYTES ? ARENA_LEAST_BYTES : bytes;
+    bytes = bytes < least_bytes ? least_bytes : bytes;
+    const uint64_t most = total_bytes * ARENA_DEVICE_MULTIPLE;
+    return pleat_round_up(bytes < most ? bytes : most, allocator->granularity_bytes);
+}
 
 static void arena_link(pleat_allocator_t *allocator, pleat_arena_t *arena)
 {
@@ -30,7 +51,7 @@ static void arena_link(pleat_allocator_t *allocator, pleat_arena_t *arena)
 }
 
 pleat_status_t pleat_arena_create(pleat_allocator_t *allocator, pleat_stream_t stream,
-                                  pleat_arena_t **arena_out)
+                                  uint64_t least_bytes, pleat_arena_t **arena_out)
 {
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
@@ -46,8 +67,7 @@ pleat_status_t pleat_arena_create(pleat_allocator_t *allocator, pleat_stream_t s
         pleat_error_set("no host memory for an arena");
         return PLEAT_ERR_OOM_HOST;
     }
-    arena->bytes =
-        pleat_round_up(total_bytes, allocator->granularity_bytes) * ARENA_DEVICE_MULTIPLE;
+    arena->bytes = arena_range_bytes(allocator, total_bytes, least_bytes);
     status = pleat_vmm_address_reserve(allocator->vmm, arena->bytes, &arena->address);
     if (status != PLEAT_OK) {
         pleat_pool_fini(&arena->pool);

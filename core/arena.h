@@ -59,11 +59,13 @@ struct pleat_arena {
 };
 
 /*
- * Reserve the addresses of an arena for @p stream and link it. A block must be in reserve.
+ * Reserve the addresses of an arena for @p stream and link it: twice the device's memory, less
+ * when there are many arenas, but no less than @p least_bytes. A block must be in reserve.
  * ERR_OOM_HOST or the device's error: nothing changed.
  */
 PLEAT_NODISCARD pleat_status_t pleat_arena_create(pleat_allocator_t *allocator,
-                                                  pleat_stream_t stream, pleat_arena_t **arena_out);
+                                                  pleat_stream_t stream, uint64_t least_bytes,
+                                                  pleat_arena_t **arena_out);
 
 /* Unmap and free everything, whatever its blocks do. Views that show its handles must be gone. */
 void pleat_arena_destroy(pleat_allocator_t *allocator, pleat_arena_t *arena);

@@ -273,15 +273,40 @@ static pleat_status_t pleated_supply_single(pleat_allocator_t *allocator,
     return pleat_pleated_take_home(allocator, request, &place, block_out);
 }
 
+/* Give idle handles back until @p wanted_bytes can be had anew, no more than needed for it.
+ * ERR_OOM_DEVICE and nothing changed if all of them would not suffice, or none need go. */
+static pleat_status_t pleated_make_room(pleat_allocator_t *allocator,
+                                        const pleat_request_t *request, uint64_t wanted_bytes,
+                                        bool can_wait)
+{
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    pleat_status_t status = pleat_vmm_mem_info(allocator->vmm, &free_bytes, &total_bytes);
+    if (status == PLEAT_OK) {
+        status = pleat_place_collect(allocator, request->stream, true, &allocator->plan);
+    }
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    const uint64_t limit = allocator->options.limit_bytes;
+    const uint64_t allowed_bytes =
+        limit > allocator->held_bytes ? limit - allocator->held_bytes : 0;
+    const uint64_t room = free_bytes < allowed_bytes ? free_bytes : allowed_bytes;
+    if (wanted_bytes <= room || wanted_bytes - room > allocator->plan.whole_bytes) {
+        return PLEAT_ERR_OOM_DEVICE;
+    }
+    uint64_t released_bytes = 0;
+    status = pleat_pleated_release(allocator, wanted_bytes - room, can_wait, &released_bytes);
+    return status == PLEAT_OK && released_bytes == 0 ? PLEAT_ERR_OOM_DEVICE : status;
+}
+
 /* The same, after giving idle handles back for a new one: joining them does not help here. */
 static pleat_status_t pleated_exceed_single(pleat_allocator_t *allocator,
                                             const pleat_request_t *request,
                                             pleat_block_t **block_out)
 {
-    uint64_t released_bytes = 0;
-    const pleat_status_t status = pleat_pleated_release(
-        allocator, pleat_round_up(request->bytes, allocator->granularity_bytes), false,
-        &released_bytes);
+    const pleat_status_t status = pleated_make_room(
+        allocator, request, pleat_round_up(request->bytes, allocator->granularity_bytes), false);
     return status != PLEAT_OK ? status : pleated_supply_single(allocator, request, block_out);
 }
 
@@ -316,9 +341,9 @@ typedef struct pleated_excess {
 } pleated_excess_t;
 
 /* The least new memory: with the largest free end, all whole handles and the largest free start in
- * one view, or simply behind the stream's memory when that is hardly more. */
+ * one view, or simply behind the stream's memory when that is no more than @p spare_bytes more. */
 static pleated_excess_t pleated_plan_excess(const pleat_allocator_t *allocator,
-                                            const pleat_request_t *request)
+                                            const pleat_request_t *request, uint64_t spare_bytes)
 {
     const pleat_stitch_plan_t *plan = &allocator->plan;
     const uint64_t unit = allocator->granularity_bytes;
@@ -337,7 +362,7 @@ static pleated_excess_t pleated_plan_excess(const pleat_allocator_t *allocator,
     const uint64_t with =
         have + start >= request->bytes ? unit : pleat_round_up(request->bytes - have - start, unit);
     const uint64_t least = with < without ? with : without;
-    if (excess.new_bytes > least + PLEAT_COST_EXCEED_FREE_BYTES) {
+    if (excess.new_bytes > least + spare_bytes) {
         excess.new_bytes = least;
         excess.uses_stitch = true;
         excess.uses_start = with < without;
@@ -377,6 +402,14 @@ static size_t pleated_list_excess(pleat_stitch_plan_t *plan, const pleated_exces
     return count;
 }
 
+/* Does the limit allow so much more? */
+static bool pleated_may_hold(const pleat_allocator_t *allocator, uint64_t new_bytes)
+{
+    uint64_t held_bytes = 0;
+    return pleat_add_checked(allocator->held_bytes, new_bytes, &held_bytes) &&
+           held_bytes <= allocator->options.limit_bytes;
+}
+
 /* Grow by the planned bytes, and make a view of everything. ERR_OOM_DEVICE too if the view would
  * have too many mappings; on any error nothing has grown. */
 static pleat_status_t pleated_exceed_by_stitch(pleat_allocator_t *allocator,
@@ -384,6 +417,9 @@ static pleat_status_t pleated_exceed_by_stitch(pleat_allocator_t *allocator,
                                                const pleated_excess_t *excess,
                                                pleat_block_t **block_out)
 {
+    if (!pleated_may_hold(allocator, excess->new_bytes)) {
+        return PLEAT_ERR_OOM_DEVICE;
+    }
     pleat_stitch_plan_t *plan = &allocator->plan;
     const size_t count = pleated_excess_count(allocator, request, excess);
     bool is_granted = false;
@@ -413,12 +449,22 @@ static pleat_status_t pleated_exceed_by_stitch(pleat_allocator_t *allocator,
     return status;
 }
 
-/* Does the limit allow so much more? */
-static bool pleated_may_hold(const pleat_allocator_t *allocator, uint64_t new_bytes)
+/* Grow behind the stream's memory, by steps that are not tiny if there is room for them. */
+static pleat_status_t pleated_exceed_plainly(pleat_allocator_t *allocator,
+                                             const pleat_request_t *request,
+                                             pleat_block_t **block_out)
 {
-    uint64_t held_bytes = 0;
-    return pleat_add_checked(allocator->held_bytes, new_bytes, &held_bytes) &&
-           held_bytes <= allocator->options.limit_bytes;
+    const uint64_t needed = pleated_needed_bytes(allocator, request);
+    if (!pleated_may_hold(allocator, needed)) {
+        return PLEAT_ERR_OOM_DEVICE;
+    }
+    const uint64_t wanted =
+        pleat_cost_excess_bytes(&allocator->options, needed, allocator->held_bytes,
+                                allocator->live_peak_bytes, allocator->granularity_bytes);
+    const pleat_status_t status = pleated_grow_and_take(allocator, request, wanted, block_out);
+    return status == PLEAT_ERR_OOM_DEVICE && wanted > needed
+               ? pleated_grow_and_take(allocator, request, needed, block_out)
+               : status;
 }
 
 static pleat_status_t pleated_exceed(pleat_allocator_t *allocator, const pleat_request_t *request,
@@ -431,24 +477,24 @@ static pleat_status_t pleated_exceed(pleat_allocator_t *allocator, const pleat_r
     if (status != PLEAT_OK) {
         return status;
     }
-    pleated_excess_t excess = pleated_plan_excess(allocator, request);
-    if (!pleated_may_hold(allocator, excess.new_bytes)) {
-        return PLEAT_ERR_OOM_DEVICE;
-    }
-    if (excess.uses_stitch) {
-        status = pleated_exceed_by_stitch(allocator, request, &excess, block_out);
-        excess.new_bytes = pleated_needed_bytes(allocator, request);
-        if (status != PLEAT_ERR_OOM_DEVICE || !pleated_may_hold(allocator, excess.new_bytes)) {
+    pleated_excess_t excess = pleated_plan_excess(allocator, request, PLEAT_COST_EXCEED_FREE_BYTES);
+    if (!excess.uses_stitch) {
+        status = pleated_exceed_plainly(allocator, request, block_out);
+        if (status != PLEAT_ERR_OOM_DEVICE) {
             return status;
         }
+        /* There is no room for what is hardly more: then every byte counts. */
+        status = pleat_place_collect(allocator, request->stream, true, &allocator->plan);
+        if (status != PLEAT_OK) {
+            return status;
+        }
+        excess = pleated_plan_excess(allocator, request, 0);
+        return excess.uses_stitch ? pleated_exceed_by_stitch(allocator, request, &excess, block_out)
+                                  : PLEAT_ERR_OOM_DEVICE;
     }
-    const uint64_t wanted =
-        pleat_cost_excess_bytes(&allocator->options, excess.new_bytes, allocator->held_bytes,
-                                allocator->live_peak_bytes, allocator->granularity_bytes);
-    status = pleated_grow_and_take(allocator, request, wanted, block_out);
-    return status == PLEAT_ERR_OOM_DEVICE && wanted > excess.new_bytes
-               ? pleated_grow_and_take(allocator, request, excess.new_bytes, block_out)
-               : status;
+    status = pleated_exceed_by_stitch(allocator, request, &excess, block_out);
+    return status == PLEAT_ERR_OOM_DEVICE ? pleated_exceed_plainly(allocator, request, block_out)
+                                          : status;
 }
 
 /* ---- small requests ---- */
@@ -559,31 +605,28 @@ static pleat_status_t pleated_trim(pleat_allocator_t *allocator)
 }
 
 /* Free chunks that cannot be joined, for want of mappings or because the request must lie in one,
- * are given back for new memory in one piece; the host waits for the work on them. ERR_OOM_DEVICE
- * and nothing changed if that would not suffice. */
+ * are given back for new memory in one piece; the host waits for the work on them. What is free
+ * behind the stream's memory counts, as long as it is not given back itself. ERR_OOM_DEVICE if that
+ * does not suffice. */
 static pleat_status_t pleated_trade(pleat_allocator_t *allocator, const pleat_request_t *request,
                                     pleat_block_t **block_out)
 {
-    uint64_t free_bytes = 0;
-    uint64_t total_bytes = 0;
-    pleat_status_t status = pleat_vmm_mem_info(allocator->vmm, &free_bytes, &total_bytes);
-    if (status == PLEAT_OK) {
-        status = pleat_place_collect(allocator, request->stream, true, &allocator->plan);
+    const pleat_request_t large = request->pool == &allocator->small_pool
+                                      ? pleated_slab_request(allocator, request)
+                                      : *request;
+    for (;;) { /* each time something goes, so this ends */
+        const uint64_t wanted = large.is_single
+                                    ? pleat_round_up(large.bytes, allocator->granularity_bytes)
+                                    : pleated_needed_bytes(allocator, &large);
+        pleat_status_t status = pleated_make_room(allocator, &large, wanted, true);
+        if (status != PLEAT_OK) {
+            return status;
+        }
+        status = pleated_look_again(allocator, request, block_out);
+        if (status != PLEAT_ERR_OOM_DEVICE) {
+            return status;
+        }
     }
-    if (status != PLEAT_OK) {
-        return status;
-    }
-    const uint64_t limit = allocator->options.limit_bytes;
-    const uint64_t allowed_bytes =
-        limit > allocator->held_bytes ? limit - allocator->held_bytes : 0;
-    const uint64_t room = free_bytes < allowed_bytes ? free_bytes : allowed_bytes;
-    const uint64_t wanted = pleat_round_up(request->bytes, allocator->granularity_bytes);
-    if (wanted <= room || wanted - room > allocator->plan.whole_bytes) {
-        return PLEAT_ERR_OOM_DEVICE;
-    }
-    uint64_t released_bytes = 0;
-    status = pleat_pleated_release(allocator, wanted - room, true, &released_bytes);
-    return status != PLEAT_OK ? status : pleated_look_again(allocator, request, block_out);
 }
 
 /* Nothing is there and no more can be had: wait for one free after the other, look again each time,
@@ -618,12 +661,18 @@ static pleat_status_t pleated_supply(pleat_allocator_t *allocator, const pleat_r
     allocator->now_ns = pleat_vmm_clock_ns(allocator->vmm);
     allocator->request_count++;
     pleat_pleated_release_idle(allocator);
+    const uint64_t live_peak_bytes = allocator->live_peak_bytes;
     pleat_status_t status = pleated_find(allocator, request, pleated_find_large, block_out);
-    if (status != PLEAT_OK || *block_out != NULL) {
-        return status;
+    if (status == PLEAT_OK && *block_out == NULL) {
+        status = pleated_find(allocator, request, pleated_exceed, block_out);
+        if (status == PLEAT_ERR_OOM_DEVICE) {
+            status = pleated_retry(allocator, request, block_out);
+        }
     }
-    status = pleated_find(allocator, request, pleated_exceed, block_out);
-    return status != PLEAT_ERR_OOM_DEVICE ? status : pleated_retry(allocator, request, block_out);
+    if (status != PLEAT_OK) {
+        allocator->live_peak_bytes = live_peak_bytes; /* it never came to that */
+    }
+    return status;
 }
 
 /* What is found is cut already, but for small blocks and those of plain segments. */

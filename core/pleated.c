@@ -204,7 +204,7 @@ static pleat_status_t grow_choose_arena(pleat_allocator_t *allocator,
     if (*arena_out != NULL) {
         return PLEAT_OK;
     }
-    const pleat_status_t status = pleat_arena_create(allocator, request->stream, arena_out);
+    const pleat_status_t status = pleat_arena_create(allocator, request->stream, bytes, arena_out);
     if (status == PLEAT_OK && bytes > (*arena_out)->bytes) {
         arena_end(allocator, *arena_out);
         pleat_error_set("%llu bytes are more than twice what the device has",

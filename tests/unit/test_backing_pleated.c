@@ -275,6 +275,90 @@ Test(backing_pleated, a_view_that_was_given_up_is_not_used, .timeout = 5)
     fixture_check_and_destroy(&f);
 }
 
+/* ---- what must not be missed, lost or given up ---- */
+
+Test(backing_pleated, a_failed_request_leaves_the_peak, .timeout = 5)
+{
+    fixture_t f = bench_create(256, NULL);
+    (void)fixture_alloc(&f, MIB(64), 0);
+    const uint64_t peak = f.allocator->live_peak_bytes;
+    pleat_devptr_t ptr = 0;
+    cr_expect(eq(int, pleat_alloc(f.allocator, MIB(1024), 0, &ptr), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(int, pleat_alloc_single(f.allocator, MIB(1024), 0, &ptr), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(u64, f.allocator->live_peak_bytes, peak));
+    fixture_check_and_destroy(&f);
+}
+
+/* Growth in one piece needs 6 MiB of chunks more than a view does; the limit allows for the view.
+ */
+Test(backing_pleated, the_last_bytes_below_the_limit_are_used, .timeout = 5)
+{
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    options.mode = PLEAT_MODE_PLEATED;
+    options.limit_bytes = MIB(48);
+    fixture_t f = bench_create(256, &options);
+    const pleat_devptr_t a = fixture_alloc(&f, MIB(10), 0);
+    (void)fixture_alloc(&f, MIB(32), 0);
+    fixture_free(&f, a);
+    (void)fixture_alloc(&f, MIB(6), 0);
+    (void)fixture_alloc(&f, MIB(10), 0); /* 4 lie free, 6 may be got */
+    cr_expect(eq(u64, reserved(&f), MIB(48)));
+    fixture_check_and_destroy(&f);
+}
+
+Test(backing_pleated, many_streams_have_addresses, .timeout = 20)
+{
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    options.mode = PLEAT_MODE_PLEATED;
+    fixture_t f = fixture_create(&(fixture_options_t){.options = &options});
+    for (pleat_stream_t stream = 0; stream < 1000; stream++) {
+        (void)fixture_alloc(&f, MIB(4), stream);
+    }
+    (void)fixture_alloc(&f, MIB(2048), 1000); /* more than such an arena has otherwise */
+    cr_expect(eq(i64, fixture_stats(&f).num_ooms, 0));
+    pleat_allocator_destroy(f.allocator);
+    pleat_vmm_destroy(f.vmm);
+}
+
+/* Without views, other streams' chunks are given back, and the free end behind the stream's memory
+ * counts. */
+Test(backing_pleated, a_trade_counts_the_free_end, .timeout = 5)
+{
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    options.mode = PLEAT_MODE_PLEATED;
+    options.pleated_view_mappings = 0;
+    options.limit_bytes = MIB(46);
+    fixture_t f = bench_create(256, &options);
+    fixture_free(&f, fixture_alloc(&f, MIB(16), 0));
+    const pleat_devptr_t other = fixture_alloc(&f, MIB(30), 1);
+    (void)fixture_alloc(&f, MIB(6), 0);
+    fixture_free(&f, other);
+    (void)fixture_alloc(&f, MIB(36), 0);
+    cr_expect(eq(i64, fixture_stats(&f).num_ooms, 0));
+    fixture_check_and_destroy(&f);
+}
+
+Test(backing_pleated, a_request_in_one_chunk_gives_back_no_more_than_needed, .timeout = 5)
+{
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    options.mode = PLEAT_MODE_PLEATED;
+    options.limit_bytes = MIB(100);
+    fixture_t f = bench_create(256, &options);
+    pleat_devptr_t p[6];
+    for (unsigned i = 0; i < 6; i++) {
+        cr_assert(eq(int, pleat_alloc_single(f.allocator, MIB(10), 0, &p[i]), PLEAT_OK));
+    }
+    for (unsigned i = 0; i < 6; i++) {
+        fixture_free(&f, p[i]);
+    }
+    pleat_devptr_t ptr = 0;
+    cr_expect(eq(int, pleat_alloc_single(f.allocator, MIB(400), 0, &ptr), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(u64, reserved(&f), MIB(60)));
+    cr_assert(eq(int, pleat_alloc_single(f.allocator, MIB(42), 0, &ptr), PLEAT_OK));
+    cr_expect(eq(u64, reserved(&f), MIB(92)));
+    fixture_check_and_destroy(&f);
+}
+
 /* ---- in one chunk ---- */
 
 Test(backing_pleated, one_chunk_holds_all, .timeout = 5)
