@@ -190,7 +190,20 @@ static int64_t handle_unreturnable_bytes(const pleat_handle_t *handle)
     return pleat_handle_is_whole(handle) ? 0 : (int64_t)handle->free_bytes;
 }
 
-/* Some bytes of a span became free, or were taken. */
+/* Some bytes of a handle became free, or were taken. */
+static void handle_add_free(pleat_allocator_t *allocator, pleat_handle_t *handle, uint64_t bytes,
+                            bool is_freed)
+{
+    allocator->stats.unreturnable_bytes -= handle_unreturnable_bytes(handle);
+    PLEAT_ASSERT(bytes <= (is_freed ? handle->bytes - handle->free_bytes : handle->free_bytes));
+    handle->free_bytes = is_freed ? handle->free_bytes + bytes : handle->free_bytes - bytes;
+    if (is_freed && pleat_handle_is_whole(handle)) {
+        handle->idle_since_ns = allocator->now_ns;
+    }
+    allocator->stats.unreturnable_bytes += handle_unreturnable_bytes(handle);
+}
+
+/* The same for a span. */
 static void arena_add_free(pleat_allocator_t *allocator, pleat_arena_t *arena, uint64_t begin,
                            uint64_t bytes, bool is_freed)
 {
@@ -202,18 +215,7 @@ static void arena_add_free(pleat_allocator_t *allocator, pleat_arena_t *arena, u
         const uint64_t high =
             handle->offset + handle->bytes < end ? handle->offset + handle->bytes : end;
         PLEAT_ASSERT(low < high);
-        allocator->stats.unreturnable_bytes -= handle_unreturnable_bytes(handle);
-        if (is_freed) {
-            handle->free_bytes += high - low;
-            PLEAT_ASSERT(handle->free_bytes <= handle->bytes);
-            if (pleat_handle_is_whole(handle)) {
-                handle->idle_since_ns = allocator->now_ns;
-            }
-        } else {
-            PLEAT_ASSERT(handle->free_bytes >= high - low);
-            handle->free_bytes -= high - low;
-        }
-        allocator->stats.unreturnable_bytes += handle_unreturnable_bytes(handle);
+        handle_add_free(allocator, handle, high - low, is_freed);
     }
 }
 

@@ -68,6 +68,16 @@ static void view_drop_fences(view_ordering_t *ordering)
     }
 }
 
+/* The next fence of an ordering, off its list. */
+static pleat_fence_t *view_take_fence(view_ordering_t *ordering)
+{
+    pleat_fence_t *fence = ordering->fences;
+    PLEAT_ASSERT(fence != NULL);
+    ordering->fences = fence->next;
+    fence->next = NULL;
+    return fence;
+}
+
 /* Hang the fences on the parts of other streams' arenas, and end what stood on their memory. */
 static void view_fence_parts(view_ordering_t *ordering, pleat_block_t *block)
 {
@@ -76,11 +86,7 @@ static void view_fence_parts(view_ordering_t *ordering, pleat_block_t *block)
         pleat_arena_t *arena = part->arena;
         pleat_fence_cut(ordering->allocator, arena, part->address - arena->address, part->bytes);
         if (arena->stream != ordering->stream) {
-            pleat_fence_t *fence = ordering->fences;
-            PLEAT_ASSERT(fence != NULL);
-            ordering->fences = fence->next;
-            fence->next = NULL;
-            part->fence = fence;
+            part->fence = view_take_fence(ordering);
         }
         pleat_arena_count_split(ordering->allocator, arena);
     }

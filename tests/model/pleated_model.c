@@ -121,6 +121,7 @@ static void check_stats(const run_t *run)
                 (uint64_t)stats.reserved_bytes[PLEAT_STAT_ALL].current +
                     delayed_device_lost_bytes(run->device),
                 usage.chunk_bytes + usage.allocated_bytes);
+    check_value("mappings", (uint64_t)stats.mappings, usage.mappings);
     if ((uint64_t)stats.requested_bytes[PLEAT_STAT_ALL].current < run->live_bytes) {
         differ("requested_bytes.all.current is %" PRId64 ", but %" PRIu64 " are live",
                stats.requested_bytes[PLEAT_STAT_ALL].current, run->live_bytes);

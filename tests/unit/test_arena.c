@@ -80,7 +80,7 @@ Test(arena, many_handles_fit, .timeout = 5)
 {
     fixture_t f = bench_create(400, NULL);
     pleat_arena_t *arena = bench_arena(&f, 0);
-    for (unsigned i = 0; i < 150; i++) {
+    for (uint64_t i = 0; i < 150; i++) {
         (void)bench_handle(&f, arena, 2 * i, 2);
     }
     cr_expect(eq(sz, arena->handle_count, 150));
@@ -124,7 +124,7 @@ Test(arena, spans_are_taken_at_either_end_and_whole, .timeout = 5)
 {
     fixture_t f = bench_create(100, NULL);
     pleat_arena_t *arena = bench_arena(&f, 0);
-    for (unsigned i = 0; i < 4; i++) {
+    for (uint64_t i = 0; i < 4; i++) {
         (void)bench_handle(&f, arena, 4 * i, 4);
     }
     pleat_block_t *low = bench_take(&f, arena, 0, 2);

@@ -16,7 +16,7 @@
 static pleat_arena_t *make_arena(const fixture_t *f, pleat_stream_t stream)
 {
     pleat_arena_t *arena = bench_arena(f, stream);
-    for (unsigned i = 0; i < 4; i++) {
+    for (uint64_t i = 0; i < 4; i++) {
         (void)bench_handle(f, arena, 8 * i, 8);
     }
     return arena;

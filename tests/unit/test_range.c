@@ -59,10 +59,10 @@ static const char *blocks_text(const pleat_block_t *block)
             break;
         }
         const size_t used = strlen(text);
-        const char letter = block->use == PLEAT_BLOCK_USE_FREE   ? 'f'
-                            : block->use == PLEAT_BLOCK_USE_LIVE ? 'l'
-                                                                 : 'u';
-        (void)snprintf(text + used, sizeof(text) - used, "%c%u ", letter,
+        const char *letter = block->use == PLEAT_BLOCK_USE_FREE   ? "f"
+                             : block->use == PLEAT_BLOCK_USE_LIVE ? "l"
+                                                                  : "u";
+        (void)snprintf(text + used, sizeof(text) - used, "%s%u ", letter,
                        (unsigned)(block->bytes / PLEAT_MIB));
     }
     return text;

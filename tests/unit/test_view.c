@@ -207,8 +207,9 @@ static void note_visit(void *context, pleat_handle_t *handle, uint64_t home_offs
 {
     visits_t *visits = context;
     const size_t used = strlen(visits->text);
-    const char name = handle == visits->layout->a ? 'a' : handle == visits->layout->b ? 'b' : 'c';
-    (void)snprintf(visits->text + used, sizeof(visits->text) - used, "%c%u+%u ", name,
+    const layout_t *l = visits->layout;
+    const char *name = handle == l->a ? "a" : handle == l->b ? "b" : "c";
+    (void)snprintf(visits->text + used, sizeof(visits->text) - used, "%s%u+%u ", name,
                    (unsigned)(home_offset / PLEAT_MIB), (unsigned)(bytes / PLEAT_MIB));
 }
 
