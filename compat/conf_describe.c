@@ -20,6 +20,9 @@ static void describe_append_segment_bounds(pleat_text_t *text, const pleat_conf_
         break;
     case PLEAT_CONF_FROM_TO:
         pleat_text_append(text, ", at least %llu", (unsigned long long)key->smallest);
+        if (key->largest < UINT64_MAX / PLEAT_MIB) {
+            pleat_text_append(text, " and at most %llu", (unsigned long long)key->largest);
+        }
         break;
     case PLEAT_CONF_POWER_OF_TWO:
         pleat_text_append(text, " that is a power of two, at most %llu",
