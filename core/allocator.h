@@ -32,7 +32,8 @@ struct pleat_allocator {
     pleat_arena_t *arenas; /* all of pleated mode, in the order of their making; so its views */
     pleat_view_t *views;
     pleat_stitch_plan_t plan;
-    pleat_fence_t *spare_fences;  /* each with an event */
+    pleat_fence_t *spare_fences; /* each with an event */
+    size_t spare_fence_count;
     pleat_fence_t *spare_records; /* without */
     size_t spare_record_count;
     uint64_t view_mappings;

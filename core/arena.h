@@ -55,6 +55,8 @@ struct pleat_arena {
     uint64_t split_count; /* as last counted in the statistics */
     uint64_t split_bytes;
     pleat_fence_t *fences;
+    size_t fence_count;
+    size_t prune_index;  /* where in the list the next look for complete fences begins */
     pleat_arena_t *next; /* all arenas */
 };
 

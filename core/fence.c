@@ -7,6 +7,12 @@
 
 #include "allocator.h"
 
+/* Shorter lists of fences are left alone: a take looks through them quickly. */
+#define FENCES_TO_PRUNE 64u
+#define PRUNE_PENDING_A_STEP 4u /* queries of events that are not complete */
+#define PRUNE_DROPS_A_STEP 64u  /* each of them was left once: constant on average */
+#define SPARE_FENCES_MOST 64u   /* more of them give their events back */
+
 /* ---- storage ---- */
 
 /* A fence with an event of its own, from the spare ones or new. */
@@ -39,11 +45,22 @@ static pleat_status_t fence_take(pleat_allocator_t *allocator, pleat_fence_t **f
     }
     *fence_out = allocator->spare_fences;
     allocator->spare_fences = (*fence_out)->next;
+    allocator->spare_fence_count--;
     (*fence_out)->next = NULL;
     return PLEAT_OK;
 }
 
-/* The last fence of an event keeps it and becomes spare; the others are freed. */
+static void fence_destroy(pleat_allocator_t *allocator, pleat_fence_t *fence)
+{
+    /* Nothing is left to do about an event that the device will not destroy. */
+    const pleat_status_t ignored = pleat_vmm_event_destroy(allocator->vmm, fence->event->event);
+    (void)ignored;
+    free(fence->event);
+    free(fence);
+}
+
+/* The last fence of an event keeps it and becomes spare, unless there are enough; the others are
+ * freed. */
 static void fence_give(pleat_allocator_t *allocator, pleat_fence_t *fence)
 {
     if (fence->event->fence_count > 1) {
@@ -51,9 +68,14 @@ static void fence_give(pleat_allocator_t *allocator, pleat_fence_t *fence)
         free(fence);
         return;
     }
+    if (allocator->spare_fence_count >= SPARE_FENCES_MOST) {
+        fence_destroy(allocator, fence);
+        return;
+    }
     fence->event->is_recorded = false;
     fence->next = allocator->spare_fences;
     allocator->spare_fences = fence;
+    allocator->spare_fence_count++;
 }
 
 void pleat_fence_drop(pleat_allocator_t *allocator, pleat_fence_t *fence)
@@ -92,12 +114,9 @@ void pleat_fence_fini(pleat_allocator_t *allocator)
     while (allocator->spare_fences != NULL) {
         pleat_fence_t *fence = allocator->spare_fences;
         allocator->spare_fences = fence->next;
-        /* Nothing is left to do about an event that the device will not destroy. */
-        const pleat_status_t ignored = pleat_vmm_event_destroy(allocator->vmm, fence->event->event);
-        (void)ignored;
-        free(fence->event);
-        free(fence);
+        fence_destroy(allocator, fence);
     }
+    allocator->spare_fence_count = 0;
     while (allocator->spare_records != NULL) {
         free(fence_take_record(allocator));
     }
@@ -106,6 +125,42 @@ void pleat_fence_fini(pleat_allocator_t *allocator)
 static bool fence_overlaps(const pleat_fence_t *fence, uint64_t offset, uint64_t bytes)
 {
     return fence->begin < offset + bytes && offset < fence->end;
+}
+
+/* ---- fences that are over ---- */
+
+/* Steps go round the list: the next one begins where this one ended. */
+void pleat_fence_prune(pleat_allocator_t *allocator, pleat_arena_t *arena)
+{
+    size_t index = 0;
+    size_t pending = 0;
+    size_t dropped = 0;
+    pleat_fence_t **link = &arena->fences;
+    for (; *link != NULL && index < arena->prune_index; index++) {
+        link = &(*link)->next;
+    }
+    while (*link != NULL && pending < PRUNE_PENDING_A_STEP && dropped < PRUNE_DROPS_A_STEP) {
+        pleat_fence_t *fence = *link;
+        if (fence->event->is_recorded &&
+            pleat_vmm_event_query(allocator->vmm, fence->event->event) == PLEAT_OK) {
+            *link = fence->next;
+            arena->fence_count--;
+            fence_give(allocator, fence);
+            dropped++;
+        } else {
+            link = &fence->next;
+            index++;
+            pending++;
+        }
+    }
+    arena->prune_index = *link == NULL ? 0 : index;
+}
+
+static void fence_prune_if_long(pleat_allocator_t *allocator, pleat_arena_t *arena)
+{
+    if (arena->fence_count >= FENCES_TO_PRUNE) {
+        pleat_fence_prune(allocator, arena);
+    }
 }
 
 /* ---- order ---- */
@@ -177,6 +232,7 @@ pleat_status_t pleat_fence_order(pleat_allocator_t *allocator, pleat_arena_t *ar
     if (arena->stream == stream && arena->fences == NULL) {
         return PLEAT_OK;
     }
+    fence_prune_if_long(allocator, arena);
     pleat_status_t status = pleat_fence_reserve_records(allocator, 1);
     for (const pleat_fence_t *fence = arena->fences; fence != NULL && status == PLEAT_OK;
          fence = fence->next) {
@@ -211,6 +267,7 @@ void pleat_fence_cut(pleat_allocator_t *allocator, pleat_arena_t *arena, uint64_
             fence->end = offset;
             fence->next = high;
             fence->event->fence_count++;
+            arena->fence_count++;
             return; /* fences do not overlap: no other one can be inside */
         } else if (fence->begin < offset) {
             fence->end = offset;
@@ -220,6 +277,7 @@ void pleat_fence_cut(pleat_allocator_t *allocator, pleat_arena_t *arena, uint64_
             link = &fence->next;
         } else {
             *link = fence->next;
+            arena->fence_count--;
             fence_give(allocator, fence);
         }
     }
@@ -235,21 +293,8 @@ void pleat_fence_leave(pleat_allocator_t *allocator, pleat_arena_t *arena, uint6
         pleat_vmm_event_record(allocator->vmm, fence->event->event, stream) == PLEAT_OK;
     fence->next = arena->fences;
     arena->fences = fence;
-}
-
-void pleat_fence_prune(pleat_allocator_t *allocator, pleat_arena_t *arena)
-{
-    pleat_fence_t **link = &arena->fences;
-    while (*link != NULL) {
-        pleat_fence_t *fence = *link;
-        if (fence->event->is_recorded &&
-            pleat_vmm_event_query(allocator->vmm, fence->event->event) == PLEAT_OK) {
-            *link = fence->next;
-            fence_give(allocator, fence);
-        } else {
-            link = &fence->next;
-        }
-    }
+    arena->fence_count++;
+    fence_prune_if_long(allocator, arena);
 }
 
 /* ---- before memory goes ---- */

@@ -42,7 +42,11 @@ void pleat_fence_leave(pleat_allocator_t *allocator, pleat_arena_t *arena, uint6
 /* A fence that was not left. NULL is ignored. */
 void pleat_fence_drop(pleat_allocator_t *allocator, pleat_fence_t *fence);
 
-/* Drop the fences of an arena whose events are complete. One event query a fence. */
+/*
+ * A step round the fences of an arena that drops those whose events are complete. It ends after a
+ * few that are not and after a good many drops, so that its queries are constant on average; long
+ * lists take a step with each order and each leave.
+ */
 void pleat_fence_prune(pleat_allocator_t *allocator, pleat_arena_t *arena);
 
 /*
@@ -57,7 +61,7 @@ PLEAT_NODISCARD pleat_status_t pleat_fence_handle_is_over(pleat_allocator_t *all
                                                           const pleat_handle_t *handle,
                                                           bool can_wait);
 
-/* Free the spare fences and the scratch event. */
+/* Free the spare fences with their events. */
 void pleat_fence_fini(pleat_allocator_t *allocator);
 
 #endif

@@ -212,6 +212,99 @@ Test(fence, events_are_used_again, .timeout = 5)
     fixture_check_and_destroy(&l.f);
 }
 
+/* ---- fences that are over ---- */
+
+enum { SPANS = 512, FEW = 150 }; /* of 32 KiB in the layout; events that may stay */
+
+static uint64_t alive_events(const layout_t *l)
+{
+    return fixture_calls(&l->f, PLEAT_VMM_CALL_EVENT_CREATE) -
+           fixture_calls(&l->f, PLEAT_VMM_CALL_EVENT_DESTROY);
+}
+
+/* OTHER holds all spans at once, then leaves a fence on each. */
+static void use_spans(const layout_t *l)
+{
+    const uint64_t bytes = MIB(16) / SPANS;
+    pleat_fence_t *fences[SPANS];
+    for (unsigned i = 0; i < SPANS; i++) {
+        cr_assert(eq(
+            int, pleat_fence_order(l->f.allocator, l->arena, i * bytes, bytes, OTHER, &fences[i]),
+            PLEAT_OK));
+        pleat_fence_cut(l->f.allocator, l->arena, i * bytes, bytes);
+    }
+    for (unsigned i = 0; i < SPANS; i++) {
+        pleat_fence_leave(l->f.allocator, l->arena, i * bytes, bytes, OTHER, fences[i]);
+    }
+}
+
+static size_t fences_of(const layout_t *l)
+{
+    size_t count = 0;
+    for (const pleat_fence_t *fence = l->arena->fences; fence != NULL; fence = fence->next) {
+        count++;
+    }
+    cr_expect(eq(sz, l->arena->fence_count, count));
+    return count;
+}
+
+Test(fence, takes_elsewhere_clear_a_long_list_of_complete_fences, .timeout = 5)
+{
+    layout_t l = layout_make();
+    set_busy(&l);
+    use_spans(&l);
+    cr_expect(eq(sz, fences_of(&l), SPANS)); /* none is over */
+    fixture_set_done(&l.f, OTHER);
+    bench_handle(&l.f, l.arena, 16, 8);
+    for (unsigned i = 0; i < SPANS / 32; i++) {
+        (void)needed(&l, 16, 1, OWN);
+    }
+    cr_expect(lt(sz, fences_of(&l), 64));
+    cr_expect(lt(u64, alive_events(&l), FEW));
+    fixture_check_and_destroy(&l.f);
+}
+
+Test(fence, gives_alone_keep_the_list_short_when_work_is_over, .timeout = 5)
+{
+    layout_t l = layout_make();
+    use_spans(&l);
+    cr_expect(lt(sz, fences_of(&l), 64));
+    cr_expect(lt(u64, alive_events(&l), FEW));
+    fixture_check_and_destroy(&l.f);
+}
+
+Test(fence, a_long_list_of_pending_fences_costs_a_few_queries, .timeout = 5)
+{
+    layout_t l = layout_make();
+    set_busy(&l);
+    use_spans(&l);
+    bench_handle(&l.f, l.arena, 16, 8);
+    const uint64_t before = fixture_calls(&l.f, PLEAT_VMM_CALL_EVENT_QUERY);
+    for (unsigned i = 0; i < 100; i++) {
+        cr_expect(eq(u64, needed(&l, 16, 1, OWN), 0));
+    }
+    cr_expect(le(u64, fixture_calls(&l.f, PLEAT_VMM_CALL_EVENT_QUERY) - before, 100 * 4));
+    cr_expect(eq(sz, fences_of(&l), SPANS));
+    fixture_check_and_destroy(&l.f);
+}
+
+Test(fence, complete_fences_among_pending_ones_go, .timeout = 5)
+{
+    layout_t l = layout_make();
+    set_busy(&l);
+    use_spans(&l);
+    bench_handle(&l.f, l.arena, 16, 8);
+    use(&l, 20, 1, THIRD); /* THIRD has not waited for OTHER */
+    use(&l, 21, 1, OTHER);
+    const size_t before = fences_of(&l);
+    fixture_set_done(&l.f, THIRD);
+    for (unsigned i = 0; i < SPANS / 4; i++) {
+        (void)needed(&l, 16, 1, OWN);
+    }
+    cr_expect(eq(sz, fences_of(&l), before - 1));
+    fixture_check_and_destroy(&l.f);
+}
+
 /* ---- before memory goes ---- */
 
 Test(fence, the_end_of_a_stream_is_told_or_waited_for, .timeout = 5)
