@@ -480,6 +480,35 @@ Test(backing_pleated, memory_freed_behind_a_mark_is_not_covered_by_it, .timeout 
     fixture_check_and_destroy(&f);
 }
 
+/* The chunk at the front of a view is idle for long, but the one behind was just used in it. */
+Test(backing_pleated, a_view_that_work_uses_keeps_its_idle_chunks, .timeout = 5)
+{
+    pleat_options_t options = bench_options();
+    options.pleated_idle_ms = 10;
+    fixture_t f = bench_create(256, &options);
+    pleat_allocator_t *allocator = f.allocator;
+    pleat_arena_t *arena = bench_arena(&f, 0);
+    pleat_handle_t *handles[] = {bench_handle(&f, arena, 0, 16), bench_handle(&f, arena, 16, 16)};
+    pleat_view_t *view = bench_view(&f, 0, handles, 2);
+    cr_assert(eq(int, pleat_view_note_stream(view, 0), PLEAT_OK));
+    pleat_block_t *block = bench_take_view(&f, view, 16, 16);
+    allocator->now_ns = UINT64_C(20000000);
+    pleat_pleated_release_idle(allocator); /* the stream is known to be this far */
+    cr_expect(eq(u64, arena->over_before_ns, allocator->now_ns));
+    fixture_set_busy(&f, 0);
+    pleat_view_give(allocator, block);
+    allocator->now_ns = UINT64_C(24000000);
+    pleat_pleated_release_idle(allocator);
+    cr_expect(eq(ptr, allocator->views, view));
+    cr_expect(eq(sz, arena->handle_count, 2));
+    fixture_set_done(&f, 0);
+    allocator->now_ns = UINT64_C(28000000);
+    pleat_pleated_release_idle(allocator);
+    cr_expect(eq(ptr, allocator->views, NULL));
+    cr_expect(eq(sz, arena->handle_count, 1));
+    fixture_check_and_destroy(&f);
+}
+
 /* At most one event of an arena is pending, however often it is looked at. */
 Test(backing_pleated, a_busy_stream_has_one_mark, .timeout = 5)
 {
