@@ -112,6 +112,7 @@ void pleat_arena_destroy(pleat_allocator_t *allocator, pleat_arena_t *arena)
         pleat_vmm_address_free(allocator->vmm, arena->address, arena->bytes);
     (void)ignored;
     pleat_fence_cut(allocator, arena, 0, arena->bytes);
+    pleat_fence_drop(allocator, arena->mark);
     pleat_arena_t **link = &allocator->arenas;
     while (*link != arena) {
         link = &(*link)->next;

@@ -56,8 +56,11 @@ struct pleat_arena {
     uint64_t split_bytes;
     pleat_fence_t *fences;
     size_t fence_count;
-    size_t prune_index;  /* where in the list the next look for complete fences begins */
-    pleat_arena_t *next; /* all arenas */
+    size_t prune_index;      /* where in the list the next look for complete fences begins */
+    pleat_fence_t *mark;     /* its event is pending on the stream; NULL: none. For idle memory */
+    uint64_t mark_ns;        /* when it was recorded */
+    uint64_t over_before_ns; /* the work on the stream that was queued before is over */
+    pleat_arena_t *next;     /* all arenas */
 };
 
 /*

@@ -332,3 +332,45 @@ pleat_status_t pleat_fence_handle_is_over(pleat_allocator_t *allocator,
     }
     return status;
 }
+
+pleat_status_t pleat_fence_others_are_over(pleat_allocator_t *allocator, const pleat_arena_t *arena,
+                                           uint64_t offset, uint64_t bytes)
+{
+    pleat_status_t status = PLEAT_OK;
+    for (const pleat_fence_t *fence = arena->fences; fence != NULL && status == PLEAT_OK;
+         fence = fence->next) {
+        if (!fence_overlaps(fence, offset, bytes)) {
+            continue;
+        }
+        status = fence->event->is_recorded
+                     ? pleat_vmm_event_query(allocator->vmm, fence->event->event)
+                     : pleat_fence_stream_is_over(allocator, fence->stream, false);
+    }
+    return status;
+}
+
+/* ---- marks ---- */
+
+void pleat_fence_mark_set(pleat_allocator_t *allocator, pleat_arena_t *arena)
+{
+    pleat_fence_t *mark = NULL;
+    if (arena->mark != NULL || fence_take(allocator, &mark) != PLEAT_OK) {
+        return;
+    }
+    if (pleat_vmm_event_record(allocator->vmm, mark->event->event, arena->stream) != PLEAT_OK) {
+        fence_give(allocator, mark);
+        return;
+    }
+    arena->mark = mark;
+    arena->mark_ns = allocator->now_ns;
+}
+
+void pleat_fence_mark_check(pleat_allocator_t *allocator, pleat_arena_t *arena)
+{
+    if (arena->mark != NULL &&
+        pleat_vmm_event_query(allocator->vmm, arena->mark->event->event) == PLEAT_OK) {
+        arena->over_before_ns = arena->mark_ns;
+        fence_give(allocator, arena->mark);
+        arena->mark = NULL;
+    }
+}

@@ -61,6 +61,24 @@ PLEAT_NODISCARD pleat_status_t pleat_fence_handle_is_over(pleat_allocator_t *all
                                                           const pleat_handle_t *handle,
                                                           bool can_wait);
 
+/*
+ * Is all work over that other streams than the arena's left fences for in [offset, offset + bytes)?
+ * ERR_NOT_READY: not yet; the device's error or ERR_OOM_HOST: it cannot be told. One event query a
+ * fence; the host never waits.
+ */
+PLEAT_NODISCARD pleat_status_t pleat_fence_others_are_over(pleat_allocator_t *allocator,
+                                                           const pleat_arena_t *arena,
+                                                           uint64_t offset, uint64_t bytes);
+
+/*
+ * Find out without a wait how far the stream of an arena has come: at most one event of the arena
+ * is pending, its mark. _set records one behind the work that is queued now, unless there is one;
+ * _check moves arena->over_before_ns to the time of a mark that is complete and ends it. When the
+ * device or the host refuses, nothing changes.
+ */
+void pleat_fence_mark_set(pleat_allocator_t *allocator, pleat_arena_t *arena);
+void pleat_fence_mark_check(pleat_allocator_t *allocator, pleat_arena_t *arena);
+
 /* Free the spare fences with their events. */
 void pleat_fence_fini(pleat_allocator_t *allocator);
 

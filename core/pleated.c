@@ -450,20 +450,92 @@ pleat_status_t pleat_pleated_evict_views(pleat_allocator_t *allocator, uint64_t 
     return PLEAT_OK;
 }
 
-/* A handle that was not in use for longer than the option says, else NULL. */
-static pleat_handle_t *idle_handle(const pleat_allocator_t *allocator)
+/* ---- idle memory ---- */
+
+/*
+ * Memory goes without a wait, also while its stream always has work queued: a mark on the stream
+ * (fence.h) that was set after the memory became idle is complete at some later look. Times are
+ * those of requests: what became idle at the very time of a mark may have done so behind it.
+ */
+
+static bool idle_is_due(const pleat_allocator_t *allocator, const pleat_handle_t *handle)
 {
     const uint64_t idle_ns = allocator->options.pleated_idle_ms * UINT64_C(1000000);
-    for (const pleat_arena_t *arena = allocator->arenas; arena != NULL; arena = arena->next) {
-        for (size_t i = arena->handle_count; i-- > 0;) {
-            pleat_handle_t *handle = arena->handles[i];
-            if (pleat_handle_is_whole(handle) &&
-                allocator->now_ns - handle->idle_since_ns >= idle_ns) {
-                return handle;
-            }
+    return pleat_handle_is_whole(handle) && allocator->now_ns - handle->idle_since_ns >= idle_ns;
+}
+
+/* Learn how far the stream of an arena is, if memory of it is due. */
+static void idle_look(pleat_allocator_t *allocator, pleat_arena_t *arena)
+{
+    pleat_fence_mark_check(allocator, arena);
+    for (size_t i = 0; i < arena->handle_count; i++) {
+        const pleat_handle_t *handle = arena->handles[i];
+        if (idle_is_due(allocator, handle) && handle->idle_since_ns >= arena->over_before_ns) {
+            pleat_fence_mark_set(allocator, arena);
+            pleat_fence_mark_check(allocator, arena);
+            return;
         }
     }
-    return NULL;
+}
+
+/* Is the work of a stream over that was queued when the clock stood at @p since_ns? A mark tells,
+ * else the stream as it is now. */
+static pleat_status_t idle_stream_is_over(pleat_allocator_t *allocator, pleat_stream_t stream,
+                                          uint64_t since_ns)
+{
+    for (const pleat_arena_t *arena = pleat_pleated_arena(allocator, stream); arena != NULL;
+         arena = pleat_pleated_next_arena(arena)) {
+        if (since_ns < arena->over_before_ns) {
+            return PLEAT_OK;
+        }
+    }
+    return pleat_fence_stream_is_over(allocator, stream, false);
+}
+
+static pleat_status_t idle_view_evict(pleat_allocator_t *allocator, pleat_view_t *view)
+{
+    pleat_status_t status = PLEAT_OK;
+    for (size_t i = 0; i < view->stream_count && status == PLEAT_OK; i++) {
+        status = idle_stream_is_over(allocator, view->streams[i], view->idle_since_ns);
+    }
+    return status != PLEAT_OK ? status : pleat_view_destroy(allocator, view);
+}
+
+/* Give a handle back that is due, unless work may use it or a live view shows it. */
+static pleat_status_t idle_release_handle(pleat_allocator_t *allocator, pleat_handle_t *handle)
+{
+    const pleat_arena_t *arena = handle->arena;
+    if (handle->idle_since_ns >= arena->over_before_ns) {
+        return PLEAT_ERR_NOT_READY;
+    }
+    for (const pleat_piece_t *piece = handle->pieces; piece != NULL; piece = piece->next_view) {
+        if (piece->view->live_count > 0) {
+            return PLEAT_ERR_NOT_READY;
+        }
+    }
+    pleat_status_t status = release_reserve(allocator);
+    if (status == PLEAT_OK) {
+        status = pleat_fence_others_are_over(allocator, arena, handle->offset, handle->bytes);
+    }
+    while (handle->pieces != NULL && status == PLEAT_OK) {
+        status = idle_view_evict(allocator, handle->pieces->view);
+    }
+    return status != PLEAT_OK ? status : pleat_arena_remove_handle(allocator, handle);
+}
+
+/* Give at most @p most idle handles of an arena back. Returns the count of those that went. */
+static unsigned idle_release_arena(pleat_allocator_t *allocator, pleat_arena_t *arena,
+                                   unsigned most)
+{
+    unsigned released = 0;
+    idle_look(allocator, arena);
+    for (size_t i = arena->handle_count; i-- > 0 && released < most;) {
+        /* What is still in use, or refused, is looked at again later. */
+        if (idle_is_due(allocator, arena->handles[i])) {
+            released += idle_release_handle(allocator, arena->handles[i]) == PLEAT_OK;
+        }
+    }
+    return released;
 }
 
 void pleat_pleated_release_idle(pleat_allocator_t *allocator)
@@ -471,22 +543,19 @@ void pleat_pleated_release_idle(pleat_allocator_t *allocator)
     if (allocator->options.pleated_idle_ms == 0 || allocator->now_ns < allocator->next_idle_ns) {
         return;
     }
-    for (unsigned i = 0; i < IDLE_HANDLES_A_CALL; i++) {
-        pleat_handle_t *handle = idle_handle(allocator);
-        if (handle == NULL) {
-            /* Nothing is due; look again after an eighth of the time. */
-            allocator->next_idle_ns =
-                allocator->now_ns + allocator->options.pleated_idle_ms * UINT64_C(125000);
-            return;
-        }
-        /* What is still in use by the device, or shown by a live view, is looked at again later;
-         * so is what the device refuses. */
-        if (release_reserve(allocator) != PLEAT_OK ||
-            handle_release(allocator, handle, false) != PLEAT_OK) {
-            handle->idle_since_ns = allocator->now_ns;
-        }
+    unsigned released = 0;
+    for (pleat_arena_t *arena = allocator->arenas; arena != NULL && released < IDLE_HANDLES_A_CALL;
+         arena = arena->next) {
+        released += idle_release_arena(allocator, arena, IDLE_HANDLES_A_CALL - released);
+    }
+    if (released < IDLE_HANDLES_A_CALL) {
+        /* Nothing more can go now; look again after an eighth of the time. */
+        allocator->next_idle_ns =
+            allocator->now_ns + allocator->options.pleated_idle_ms * UINT64_C(125000);
     }
 }
+
+/* ---- the end ---- */
 
 static void discard_wait_for_stream(pleat_allocator_t *allocator, pleat_stream_t stream)
 {

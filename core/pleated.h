@@ -80,7 +80,8 @@ PLEAT_NODISCARD pleat_status_t pleat_pleated_release(pleat_allocator_t *allocato
 PLEAT_NODISCARD pleat_status_t pleat_pleated_evict_views(pleat_allocator_t *allocator,
                                                          uint64_t count, bool can_wait);
 
-/* Give back handles that lay idle for longer than the option says; a few a call. */
+/* Give back handles that lay idle for longer than the option says and whose work is over; a few a
+ * call. The host never waits. Between two looks an eighth of the time goes by. */
 void pleat_pleated_release_idle(pleat_allocator_t *allocator);
 
 /* Give everything back; the allocator is being destroyed. */

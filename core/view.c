@@ -268,6 +268,7 @@ void pleat_view_give(pleat_allocator_t *allocator, pleat_block_t *block)
     pleat_view_t *view = block->view;
     PLEAT_ASSERT(view->live_count > 0);
     view->live_count--;
+    view->idle_since_ns = allocator->now_ns;
     pleat_block_t *part = block->child[0];
     while (part != NULL) {
         pleat_block_t *next = part->child[0];

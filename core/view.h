@@ -25,7 +25,8 @@ struct pleat_view {
     pleat_stream_t *streams; /* that used it; all work of theirs must be over before it goes */
     size_t stream_count;
     uint64_t live_count;
-    uint64_t last_used; /* count of requests served when it was used last */
+    uint64_t last_used;     /* count of requests served when it was used last */
+    uint64_t idle_since_ns; /* when its last live block was given back, if none is live */
     size_t piece_count;
     pleat_view_t *next; /* all views, in the order of their making */
     pleat_piece_t pieces[];

@@ -524,6 +524,117 @@ Test(backing_pleated, idle_memory_that_work_uses_stays, .timeout = 5)
     fixture_check_and_destroy(&f);
 }
 
+/* A stream that always has work queued, but gets on with it: its old work is over all the same. */
+Test(backing_pleated, idle_memory_of_a_stream_with_work_queued_goes, .timeout = 5)
+{
+    pleat_options_t options = bench_options();
+    options.pleated_idle_ms = 10;
+    fixture_t f = bench_create(256, &options);
+    fixture_free(&f, fixture_alloc(&f, MIB(96), 0));
+    for (uint64_t ms = 4; ms <= 60; ms += 4) {
+        cr_assert(eq(int, pleat_sim_advance_to(f.vmm, ms * UINT64_C(1000000)), PLEAT_OK));
+        cr_assert(eq(int, pleat_sim_launch(f.vmm, 0, UINT64_C(6000000)), PLEAT_OK));
+        fixture_free(&f, fixture_alloc(&f, MIB(8), 0));
+        fixture_check(&f);
+    }
+    cr_expect(eq(u64, reserved(&f), MIB(16)));
+    cr_expect(eq(u64, waits(&f), 0));
+    fixture_check_and_destroy(&f);
+}
+
+/* The request that sets a mark and what is freed behind it have the same time. */
+Test(backing_pleated, memory_freed_behind_a_mark_is_not_covered_by_it, .timeout = 5)
+{
+    pleat_options_t options = bench_options();
+    options.pleated_idle_ms = 10;
+    fixture_t f = bench_create(256, &options);
+    const pleat_devptr_t late = fixture_alloc(&f, MIB(32), 0);
+    const pleat_devptr_t early = fixture_alloc(&f, MIB(32), 0);
+    fixture_free(&f, early);
+    cr_assert(eq(int, pleat_sim_advance_to(f.vmm, UINT64_C(20000000)), PLEAT_OK));
+    fixture_free(&f, fixture_alloc(&f, MIB(2), 1)); /* sets a mark, which is complete at once */
+    fixture_set_busy(&f, 0);
+    fixture_free(&f, late);
+    for (uint64_t ms = 40; ms <= 100; ms += 20) {
+        cr_assert(eq(int, pleat_sim_advance_to(f.vmm, ms * UINT64_C(1000000)), PLEAT_OK));
+        fixture_free(&f, fixture_alloc(&f, MIB(2), 1));
+    }
+    cr_expect(ge(u64, reserved(&f), MIB(32)));
+    cr_expect(eq(u64, waits(&f), 0));
+    fixture_check_and_destroy(&f);
+}
+
+/* The chunk at the front of a view is idle for long, but the one behind was just used in it. */
+Test(backing_pleated, a_view_that_work_uses_keeps_its_idle_chunks, .timeout = 5)
+{
+    pleat_options_t options = bench_options();
+    options.pleated_idle_ms = 10;
+    fixture_t f = bench_create(256, &options);
+    pleat_allocator_t *allocator = f.allocator;
+    pleat_arena_t *arena = bench_arena(&f, 0);
+    pleat_handle_t *handles[] = {bench_handle(&f, arena, 0, 16), bench_handle(&f, arena, 16, 16)};
+    pleat_view_t *view = bench_view(&f, 0, handles, 2);
+    cr_assert(eq(int, pleat_view_note_stream(view, 0), PLEAT_OK));
+    pleat_block_t *block = bench_take_view(&f, view, 16, 16);
+    allocator->now_ns = UINT64_C(20000000);
+    pleat_pleated_release_idle(allocator); /* the stream is known to be this far */
+    cr_expect(eq(u64, arena->over_before_ns, allocator->now_ns));
+    fixture_set_busy(&f, 0);
+    pleat_view_give(allocator, block);
+    allocator->now_ns = UINT64_C(24000000);
+    pleat_pleated_release_idle(allocator);
+    cr_expect(eq(ptr, allocator->views, view));
+    cr_expect(eq(sz, arena->handle_count, 2));
+    fixture_set_done(&f, 0);
+    allocator->now_ns = UINT64_C(28000000);
+    pleat_pleated_release_idle(allocator);
+    cr_expect(eq(ptr, allocator->views, NULL));
+    cr_expect(eq(sz, arena->handle_count, 1));
+    fixture_check_and_destroy(&f);
+}
+
+/* At most one event of an arena is pending, however often it is looked at. */
+Test(backing_pleated, a_busy_stream_has_one_mark, .timeout = 5)
+{
+    pleat_options_t options = bench_options();
+    options.pleated_idle_ms = 10;
+    fixture_t f = bench_create(256, &options);
+    fixture_free(&f, fixture_alloc(&f, MIB(48), 0));
+    fixture_set_busy(&f, 0);
+    for (uint64_t ms = 20; ms <= 100; ms += 5) {
+        cr_assert(eq(int, pleat_sim_advance_to(f.vmm, ms * UINT64_C(1000000)), PLEAT_OK));
+        fixture_free(&f, fixture_alloc(&f, MIB(4), 0));
+    }
+    cr_expect(eq(u64, fixture_calls(&f, PLEAT_VMM_CALL_EVENT_CREATE), 1));
+    cr_expect(eq(u64, fixture_calls(&f, PLEAT_VMM_CALL_EVENT_RECORD), 1));
+    cr_expect(eq(u64, reserved(&f), MIB(48)));
+    cr_expect(eq(u64, waits(&f), 0));
+    fixture_check_and_destroy(&f);
+}
+
+/* An event call that fails leaves the memory for a later look. */
+Test(backing_pleated, idle_memory_goes_later_when_a_mark_fails, .timeout = 5)
+{
+    static const pleat_vmm_call_t calls[] = {
+        PLEAT_VMM_CALL_EVENT_CREATE, PLEAT_VMM_CALL_EVENT_RECORD, PLEAT_VMM_CALL_EVENT_QUERY};
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        pleat_options_t options = bench_options();
+        options.pleated_idle_ms = 10;
+        fixture_t f = bench_create(256, &options);
+        fixture_free(&f, fixture_alloc(&f, MIB(48), 0));
+        (void)fixture_alloc(&f, MIB(16), 0); /* so that what the calls below take is there */
+        cr_assert(eq(int, pleat_sim_advance_to(f.vmm, UINT64_C(20000000)), PLEAT_OK));
+        fixture_fail_call(&f, calls[i], 1, PLEAT_ERR_DRIVER);
+        fixture_free(&f, fixture_alloc(&f, MIB(16), 0));
+        cr_expect(eq(u64, reserved(&f), MIB(48)), "call %zu", i);
+        fixture_check(&f);
+        cr_assert(eq(int, pleat_sim_advance_to(f.vmm, UINT64_C(24000000)), PLEAT_OK));
+        fixture_free(&f, fixture_alloc(&f, MIB(16), 0));
+        cr_expect(eq(u64, reserved(&f), MIB(32)), "call %zu", i);
+        fixture_check_and_destroy(&f);
+    }
+}
+
 Test(backing_pleated, what_a_live_block_shares_stays, .timeout = 5)
 {
     fixture_t f = bench_create(256, NULL);
