@@ -3,6 +3,7 @@
  * no memory is missed before an out of memory.
  */
 #include "core/backing.h"
+#include "core/serve.h"
 
 #include "host_fault.h"
 #include "pleated_bench.h"
@@ -746,6 +747,54 @@ Test(backing_pleated, every_want_of_host_memory_leaves_things_as_they_were, .tim
         }
     }
     cr_expect(ge(uint, failures, 20));
+}
+
+/* The steps of a search, each alone and without a block object in reserve. */
+Test(backing_pleated, every_step_reserves_its_blocks, .timeout = 5)
+{
+    fixture_t f = bench_create(256, NULL);
+    pleat_allocator_t *allocator = f.allocator;
+    pleat_arena_t *arena = bench_arena(&f, 0);
+    pleat_handle_t *handles[] = {bench_handle(&f, arena, 0, 16), bench_handle(&f, arena, 16, 16)};
+    pleat_view_t *view = bench_view(&f, 0, handles, 2);
+    cr_assert(eq(int, pleat_view_note_stream(view, 0), PLEAT_OK));
+    const pleat_request_t large = pleat_serve_request(allocator, MIB(4), 0);
+    const pleat_request_t small = pleat_serve_request(allocator, 1000, 0);
+    const pleat_home_place_t home = pleat_place_home(arena, large.bytes);
+    fixture_state_t before = fixture_state(&f);
+    pleat_block_t *taken = drain_blocks(&f, 0);
+    for (unsigned step = 0; step < 5; step++) {
+        pleat_block_t *block = NULL;
+        pleat_arena_t *grown = NULL;
+        pleat_home_place_t place = {0};
+        size_t count = 0;
+        pleat_status_t status = PLEAT_OK;
+        host_fault_after(1);
+        switch (step) {
+        case 0:
+            status = pleat_pleated_take_home(allocator, &large, &home, &block);
+            break;
+        case 1:
+            status = pleat_pleated_take_view(allocator, &large, view, 0, &block);
+            break;
+        case 2:
+            status = pleat_pleated_grow(allocator, &large, MIB(4), &grown, &count);
+            break;
+        case 3:
+            status = pleat_pleated_grow_single(allocator, &large, MIB(4), &place);
+            break;
+        default:
+            status = pleat_backing_pleated()->supply(allocator, &small, &block);
+            break;
+        }
+        host_fault_after(0);
+        cr_expect(eq(int, status, PLEAT_ERR_OOM_HOST));
+        cr_expect(eq(ptr, block, NULL));
+    }
+    refill_blocks(&f, taken);
+    bench_require_same(&f, &before);
+    fixture_state_drop(&before);
+    fixture_check_and_destroy(&f);
 }
 
 Test(backing_pleated, memory_goes_back_only_with_host_memory_for_it, .timeout = 5)
