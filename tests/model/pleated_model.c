@@ -63,8 +63,8 @@ typedef struct report {
     uint64_t event_waits;
     uint64_t ooms;
     uint64_t faults;
-    bool has_failed[PLEATED_CALLS_MAX];
-    char difference[1024]; /* empty: none */
+    pleat_status_t statuses[PLEATED_CALLS_MAX]; /* of allocations */
+    char difference[1024];                      /* empty: none */
 } report_t;
 
 static report_t *report;
@@ -227,7 +227,7 @@ static void run_alloc(run_t *run, const pleated_call_t *call)
             ? pleat_alloc_single(run->allocator, call->bytes, call->stream, &ptr)
             : pleat_alloc(run->allocator, call->bytes, call->stream, &ptr);
     const pleat_stats_t after = run_stats(run);
-    report->has_failed[report->at] = status == PLEAT_ERR_OOM_DEVICE;
+    report->statuses[report->at] = status;
     check_value("num_ooms", (uint64_t)(after.num_ooms - before.num_ooms),
                 status == PLEAT_ERR_OOM_DEVICE);
     if (status != PLEAT_OK) {
@@ -593,7 +593,7 @@ static void tell_failure(const job_t *job)
     shorten(&program, job->shorten_calls);
     printf("the shortest program that goes wrong (%s):\n\n", report->difference);
     for (size_t i = 0; i < program.count; i++) {
-        program.calls[i].has_failed = report->has_failed[i];
+        program.calls[i].status = report->statuses[i];
     }
     pleated_program_print(&program, stdout);
 }

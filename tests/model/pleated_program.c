@@ -267,6 +267,7 @@ void pleated_program_make(pleated_program_t *program, uint64_t seed, size_t coun
 
 /* ---- text ---- */
 
+/* What PyTorch's settings can say, and the rest as a comment. */
 static void print_settings(const pleat_options_t *options, FILE *file)
 {
     fprintf(file, "large_segment_size_mb:%" PRIu64, options->large_segment_bytes / PLEAT_MIB);
@@ -276,29 +277,29 @@ static void print_settings(const pleat_options_t *options, FILE *file)
     if (options->garbage_collection_threshold > 0) {
         fprintf(file, ",garbage_collection_threshold:%.2f", options->garbage_collection_threshold);
     }
-    if (options->mode == PLEAT_MODE_TORCH_EXPANDABLE) {
-        fputs(",expandable_segments:True,expandable_policy:torch", file);
-    } else if (options->mode == PLEAT_MODE_PLEATED) {
+    if (options->mode != PLEAT_MODE_CLASSIC) {
         fputs(",expandable_segments:True", file);
     }
-    fprintf(file,
-            ",pleated_slack:%g,pleated_handle_fraction:%g,pleated_handle_min_mb:%" PRIu64
-            ",pleated_handle_max_mb:%" PRIu64 ",pleated_view_mappings:%" PRIu64
-            ",pleated_idle_ms:%" PRIu64 "\n",
-            options->pleated_slack, options->pleated_handle_fraction,
-            options->pleated_handle_min_bytes / PLEAT_MIB,
-            options->pleated_handle_max_bytes / PLEAT_MIB, options->pleated_view_mappings,
-            options->pleated_idle_ms);
+    fprintf(
+        file,
+        "\n# mode %s, pleated_slack:%g,pleated_handle_fraction:%g,pleated_handle_min_mb:%" PRIu64
+        ",pleated_handle_max_mb:%" PRIu64 ",pleated_view_mappings:%" PRIu64
+        ",pleated_idle_ms:%" PRIu64 "\n",
+        pleat_mode_name(options->mode), options->pleated_slack, options->pleated_handle_fraction,
+        options->pleated_handle_min_bytes / PLEAT_MIB,
+        options->pleated_handle_max_bytes / PLEAT_MIB, options->pleated_view_mappings,
+        options->pleated_idle_ms);
 }
 
 static void print_request(const pleated_call_t *call, FILE *file)
 {
-    if (call->has_failed) {
-        fprintf(file, "oom %" PRIu64 " %" PRIu64, call->bytes, call->stream);
+    if (call->status == PLEAT_ERR_OOM_DEVICE) {
+        fprintf(file, "oom %" PRIu64 " %" PRIu64 "\n", call->bytes, call->stream);
     } else {
-        fprintf(file, "alloc a%u %" PRIu64 " %" PRIu64 " *", call->id, call->bytes, call->stream);
+        fprintf(file, "%salloc a%u %" PRIu64 " %" PRIu64 " *\n",
+                call->status == PLEAT_OK ? "" : "# fails: ", call->id, call->bytes, call->stream);
     }
-    fprintf(file, "\n# %sfilled in %" PRIu64 " ns\n",
+    fprintf(file, "# %sfilled in %" PRIu64 " ns\n",
             call->kind == PLEATED_ALLOC ? "" : "in one chunk, ", call->duration_ns);
 }
 
@@ -318,6 +319,26 @@ static void print_use(const pleated_call_t *call, FILE *file)
     } else {
         fprintf(file, "# free of an address inside a%u\n", call->id);
     }
+}
+
+static bool is_request(const pleated_call_t *call)
+{
+    return call->kind == PLEATED_ALLOC || call->kind == PLEATED_ALLOC_SINGLE;
+}
+
+/* Is it a call on an allocation that is not there? Keeps what is there up to date. */
+static bool is_skipped(const pleated_call_t *call, bool *live)
+{
+    const bool is_use = call->kind == PLEATED_FREE || call->kind == PLEATED_FREE_INTERIOR ||
+                        call->kind == PLEATED_CHECK || call->kind == PLEATED_RECORD ||
+                        call->kind == PLEATED_BORROW;
+    const bool was_live = live[call->id];
+    if (is_request(call)) {
+        live[call->id] = call->status == PLEAT_OK && call->bytes > 0;
+    } else if (call->kind == PLEATED_FREE) {
+        live[call->id] = false;
+    }
+    return is_use && !was_live;
 }
 
 static void print_call(const pleated_program_t *program, const pleated_call_t *call, FILE *file)
@@ -386,8 +407,12 @@ void pleated_program_print(const pleated_program_t *program, FILE *file)
     if (program->options[0].limit_bytes != PLEAT_NO_LIMIT) {
         fprintf(file, "limit %" PRIu64 "\n", program->options[0].limit_bytes);
     }
+    static bool live[PLEATED_CALLS_MAX];
+    memset(live, 0, sizeof(live));
     for (size_t i = 0; i < program->count; i++) {
-        print_call(program, &program->calls[i], file);
+        if (!is_skipped(&program->calls[i], live)) {
+            print_call(program, &program->calls[i], file);
+        }
     }
     if (program->is_abrupt) {
         fputs("# The allocator is destroyed while its streams work.\n", file);

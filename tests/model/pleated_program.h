@@ -48,7 +48,7 @@ typedef struct pleated_call {
     pleat_status_t fault_status;
     pleat_stream_t ahead_stream; /* lets this stream run ahead by so many kernels afterwards */
     uint32_t ahead_count;
-    bool has_failed; /* set by the run: an allocation that was out of memory */
+    pleat_status_t status; /* set by the run: how an allocation ended */
 } pleated_call_t;
 
 enum { PLEATED_OPTIONS_MAX = 64 };

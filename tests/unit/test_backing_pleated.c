@@ -3,6 +3,7 @@
  * no memory is missed before an out of memory.
  */
 #include "core/backing.h"
+#include "core/serve.h"
 
 #include "host_fault.h"
 #include "pleated_bench.h"
@@ -86,6 +87,39 @@ Test(backing_pleated, beyond_the_peak_as_little_as_possible_is_new, .timeout = 5
     fixture_check_and_destroy(&f);
 }
 
+/* The free end of one chunk, new memory, and the free start of another. */
+Test(backing_pleated, beyond_the_peak_ends_are_used_up, .timeout = 5)
+{
+    fixture_t f = bench_create(256, NULL);
+    pleat_arena_t *arena = bench_arena(&f, 0);
+    (void)bench_handle(&f, arena, 0, 16);
+    (void)bench_handle(&f, arena, 16, 2);
+    (void)bench_handle(&f, arena, 18, 16);
+    (void)bench_take(&f, arena, 0, 8);
+    (void)bench_take(&f, arena, 16, 2);
+    (void)bench_take(&f, arena, 26, 8);
+    f.allocator->live_peak_bytes = MIB(40);
+    const pleat_devptr_t a = fixture_alloc(&f, MIB(40), 0);
+    cr_assert(ne(ptr, live(&f, a)->view, NULL));
+    cr_expect(eq(sz, live(&f, a)->view->piece_count, 4));
+    cr_expect(eq(u64, reserved(&f), MIB(34 + 24)));
+    fixture_check_and_destroy(&f);
+}
+
+/* More than is needed does not fit on the device; what is needed does. */
+Test(backing_pleated, the_exact_size_is_tried_before_giving_up, .timeout = 5)
+{
+    fixture_t f = bench_create(4104, NULL);
+    pleat_arena_t *arena = bench_arena(&f, 0);
+    (void)bench_handle(&f, arena, 0, 4098);
+    (void)bench_take(&f, arena, 0, 4098);
+    f.allocator->live_peak_bytes = MIB(4096);
+    (void)fixture_alloc(&f, MIB(2), 0);
+    cr_expect(eq(u64, reserved(&f), MIB(4100)));
+    cr_expect(eq(i64, fixture_stats(&f).num_alloc_retries, 0));
+    fixture_check_and_destroy(&f);
+}
+
 Test(backing_pleated, memory_of_other_streams_is_taken_behind_a_wait, .timeout = 5)
 {
     fixture_t f = bench_create(256, NULL);
@@ -165,6 +199,7 @@ Test(backing_pleated, ranges_of_torch_mode_are_left_alone, .timeout = 5)
     fixture_t f = bench_create(256, &options);
     fixture_free(&f, fixture_alloc(&f, MIB(40), 0));
     fixture_free(&f, fixture_alloc(&f, 1000, 0));
+    fixture_free(&f, fixture_alloc(&f, 1000, 1));
     options.mode = PLEAT_MODE_PLEATED;
     fixture_set_options(&f, &options);
     cr_expect(ne(ptr, live(&f, fixture_alloc(&f, MIB(40), 0))->arena, NULL));
@@ -359,6 +394,43 @@ Test(backing_pleated, a_request_in_one_chunk_gives_back_no_more_than_needed, .ti
     fixture_check_and_destroy(&f);
 }
 
+/* Six blocks of a chunk each at the peak; below it an idle view serves again without the device. */
+Test(backing_pleated, below_the_peak_views_are_used_again, .timeout = 5)
+{
+    fixture_t f = bench_create(256, NULL);
+    pleat_devptr_t p[6];
+    for (unsigned i = 0; i < 6; i++) {
+        p[i] = fixture_alloc(&f, MIB(16), 0);
+    }
+    fixture_free(&f, p[0]);
+    fixture_free(&f, p[2]);
+    fixture_free(&f, p[4]);
+    const pleat_devptr_t a = fixture_alloc(&f, MIB(32), 0);
+    fixture_free(&f, a);
+    const uint64_t maps = fixture_calls(&f, PLEAT_VMM_CALL_MAP);
+    cr_expect(eq(u64, fixture_alloc(&f, MIB(32), 0), a));
+    cr_expect(eq(u64, fixture_calls(&f, PLEAT_VMM_CALL_MAP), maps));
+    fixture_check_and_destroy(&f);
+}
+
+Test(backing_pleated, near_the_peak_a_view_that_breaks_nothing_is_taken, .timeout = 5)
+{
+    fixture_t f = bench_create(256, NULL);
+    pleat_arena_t *arena = bench_arena(&f, 0);
+    pleat_handle_t *handles[2];
+    handles[0] = bench_handle(&f, arena, 0, 16);
+    (void)bench_handle(&f, arena, 16, 2);
+    handles[1] = bench_handle(&f, arena, 18, 16);
+    (void)bench_take(&f, arena, 0, 4);
+    (void)bench_take(&f, arena, 16, 2);
+    (void)bench_take(&f, arena, 30, 4);
+    const pleat_view_t *view = bench_view(&f, 0, handles, 2);
+    f.allocator->live_peak_bytes = MIB(20);
+    const pleat_devptr_t a = fixture_alloc(&f, MIB(20), 0);
+    cr_expect(eq(u64, a, view->address + MIB(4)));
+    fixture_check_and_destroy(&f);
+}
+
 /* ---- in one chunk ---- */
 
 Test(backing_pleated, one_chunk_holds_all, .timeout = 5)
@@ -435,6 +507,48 @@ Test(backing_pleated, frees_that_wait_are_waited_for_one_by_one, .timeout = 5)
     cr_expect(eq(i64, stats.num_alloc_retries, 1));
     cr_expect(eq(i64, stats.active[PLEAT_STAT_ALL].current, 3)); /* two still wait */
     cr_expect(eq(u64, waits(&f), 1));
+    fixture_check_and_destroy(&f);
+}
+
+Test(backing_pleated, small_blocks_that_wait_are_waited_for_as_well, .timeout = 5)
+{
+    fixture_t f = bench_create(2, NULL);
+    const pleat_devptr_t a = fixture_alloc(&f, MIB(1), 0);
+    (void)fixture_alloc(&f, MIB(1), 0);
+    fixture_record(&f, a, 1);
+    fixture_set_busy(&f, 1);
+    fixture_free(&f, a);
+    cr_expect(eq(u64, fixture_alloc(&f, MIB(1), 0), a));
+    cr_expect(eq(i64, fixture_stats(&f).num_alloc_retries, 1));
+    fixture_check_and_destroy(&f);
+}
+
+Test(backing_pleated, the_limit_is_kept, .timeout = 5)
+{
+    fixture_t f = bench_create(256, NULL);
+    fixture_set_limit(&f, MIB(64));
+    pleat_devptr_t p[4];
+    make_gaps(&f, p);
+    pleat_devptr_t ptr = 0;
+    cr_expect(eq(int, pleat_alloc(f.allocator, MIB(40), 0, &ptr), PLEAT_ERR_OOM_DEVICE));
+    (void)fixture_alloc(&f, MIB(32), 0);
+    cr_expect(eq(u64, reserved(&f), MIB(64)));
+    fixture_check_and_destroy(&f);
+}
+
+Test(backing_pleated, a_trade_that_cannot_be_planned_is_none, .timeout = 5)
+{
+    fixture_t f = make_with_mappings(64, 0);
+    pleat_devptr_t p[4];
+    make_gaps(&f, p);
+    pleat_devptr_t ptr = 0;
+    fixture_fail_call(&f, PLEAT_VMM_CALL_MEM_INFO, 1, PLEAT_ERR_DRIVER);
+    cr_expect(eq(int, pleat_alloc(f.allocator, MIB(32), 0, &ptr), PLEAT_ERR_DRIVER));
+    fixture_fail_call(&f, PLEAT_VMM_CALL_UNMAP, 1, PLEAT_ERR_DRIVER);
+    cr_expect(eq(int, pleat_alloc(f.allocator, MIB(32), 0, &ptr), PLEAT_ERR_DRIVER));
+    cr_expect(eq(u64, reserved(&f), MIB(64)));
+    fixture_check(&f);
+    (void)fixture_alloc(&f, MIB(32), 0);
     fixture_check_and_destroy(&f);
 }
 
@@ -651,6 +765,62 @@ Test(backing_pleated, what_a_live_block_shares_stays, .timeout = 5)
     fixture_check_and_destroy(&f);
 }
 
+Test(backing_pleated, views_go_before_their_memory, .timeout = 5)
+{
+    fixture_t f = bench_create(256, NULL);
+    pleat_devptr_t p[4];
+    make_gaps(&f, p);
+    fixture_free(&f, fixture_alloc(&f, MIB(32), 0));
+    fixture_fail_call(&f, PLEAT_VMM_CALL_UNMAP, 1, PLEAT_ERR_DRIVER);
+    cr_expect(eq(int, pleat_empty_cache(f.allocator), PLEAT_ERR_DRIVER));
+    cr_expect(eq(i64, fixture_stats(&f).view_count, 1));
+    cr_expect(eq(u64, reserved(&f), MIB(64)));
+    fixture_check(&f);
+    fixture_empty(&f);
+    cr_expect(eq(i64, fixture_stats(&f).view_count, 0));
+    cr_expect(eq(u64, reserved(&f), MIB(32)));
+    fixture_check_and_destroy(&f);
+}
+
+Test(backing_pleated, memory_that_a_live_view_shows_stays, .timeout = 5)
+{
+    fixture_t f = bench_create(256, NULL);
+    pleat_arena_t *arena = bench_arena(&f, 0);
+    pleat_handle_t *handles[] = {bench_handle(&f, arena, 0, 16), bench_handle(&f, arena, 16, 16)};
+    pleat_view_t *view = bench_view(&f, 0, handles, 2);
+    pleat_block_t *block = bench_take_view(&f, view, 2, 4); /* in the first of them only */
+    uint64_t released_bytes = 0;
+    cr_assert(
+        eq(int, pleat_pleated_release(f.allocator, UINT64_MAX, true, &released_bytes), PLEAT_OK));
+    cr_expect(eq(u64, released_bytes, 0));
+    pleat_view_give(f.allocator, block);
+    cr_assert(
+        eq(int, pleat_pleated_release(f.allocator, MIB(10), true, &released_bytes), PLEAT_OK));
+    cr_expect(eq(u64, released_bytes, MIB(16))); /* no more than needed, but whole */
+    fixture_check_and_destroy(&f);
+}
+
+Test(backing_pleated, views_are_evicted_by_their_last_use, .timeout = 5)
+{
+    fixture_t f = bench_create(256, NULL);
+    pleat_arena_t *arena = bench_arena(&f, 0);
+    pleat_handle_t *handles[] = {bench_handle(&f, arena, 0, 16), bench_handle(&f, arena, 16, 16)};
+    pleat_view_t *views[3];
+    for (unsigned i = 0; i < 3; i++) {
+        views[i] = bench_view(&f, 0, handles, 2);
+        views[i]->last_used = (i + 1) % 3; /* 1, 2, 0 */
+    }
+    fixture_fail_call(&f, PLEAT_VMM_CALL_UNMAP, 1, PLEAT_ERR_DRIVER);
+    cr_expect(eq(int, pleat_pleated_evict_views(f.allocator, 1, true), PLEAT_ERR_DRIVER));
+    cr_expect(eq(u64, f.allocator->view_mappings, 6));
+    cr_expect(eq(int, pleat_pleated_evict_views(f.allocator, 1, true), PLEAT_OK));
+    cr_expect(eq(ptr, f.allocator->views, views[0]));
+    cr_expect(eq(ptr, views[1]->next, NULL));
+    cr_expect(eq(int, pleat_pleated_evict_views(f.allocator, UINT64_MAX, true), PLEAT_OK));
+    cr_expect(eq(ptr, f.allocator->views, NULL));
+    fixture_check_and_destroy(&f);
+}
+
 /* ---- failures ---- */
 
 /* Growth comes first, then the view fails: what was grown goes back. */
@@ -687,9 +857,53 @@ Test(backing_pleated, a_view_with_new_memory_that_fails_leaves_nothing, .timeout
     fixture_check_and_destroy(&f);
 }
 
-/* What a fixed sequence of calls does; the number of calls that failed for want of host memory, and
- * were made again. */
-static unsigned run_sequence(const fixture_t *f, uint64_t nth)
+/* Leave so many block objects in reserve; those taken are linked by child[0]. */
+static pleat_block_t *drain_blocks(const fixture_t *f, size_t spare)
+{
+    pleat_block_store_t *store = &f->allocator->blocks;
+    pleat_block_t *taken = NULL;
+    while (store->unused_count > spare) {
+        pleat_block_t *block = pleat_block_store_take(store);
+        block->child[0] = taken;
+        taken = block;
+    }
+    return taken;
+}
+
+static void refill_blocks(const fixture_t *f, pleat_block_t *taken)
+{
+    while (taken != NULL) {
+        pleat_block_t *next = taken->child[0];
+        taken->child[0] = NULL;
+        taken->use = PLEAT_BLOCK_USE_FREE;
+        pleat_block_store_give(&f->allocator->blocks, taken);
+        taken = next;
+    }
+}
+
+/* A request that may fail for want of host memory, and then works when it is made again. */
+static pleat_devptr_t request(const fixture_t *f, uint64_t bytes, pleat_stream_t stream,
+                              size_t spare, unsigned *failures)
+{
+    pleat_devptr_t ptr = 0;
+    pleat_block_t *taken = drain_blocks(f, spare);
+    const uint64_t held_bytes = f->allocator->held_bytes;
+    pleat_status_t status = pleat_alloc(f->allocator, bytes, stream, &ptr);
+    refill_blocks(f, taken);
+    if (status != PLEAT_OK) {
+        cr_expect(eq(int, status, PLEAT_ERR_OOM_HOST));
+        cr_expect(eq(u64, f->allocator->held_bytes, held_bytes));
+        cr_assert(eq(int, pleat_allocator_check(f->allocator), PLEAT_OK));
+        (*failures)++;
+        status = pleat_alloc(f->allocator, bytes, stream, &ptr);
+    }
+    cr_assert(eq(int, status, PLEAT_OK));
+    return ptr;
+}
+
+/* A fixed sequence of calls, of which the nth allocation of host memory fails, with so many block
+ * objects in reserve before each; the number of calls that failed. */
+static unsigned run_sequence(const fixture_t *f, uint64_t nth, size_t spare)
 {
     static const struct {
         uint64_t bytes;
@@ -705,33 +919,91 @@ static unsigned run_sequence(const fixture_t *f, uint64_t nth)
         if (rows[i].frees >= 0) {
             cr_assert(eq(int, pleat_free(f->allocator, p[rows[i].frees]), PLEAT_OK));
         }
-        const int64_t reserved_before = (int64_t)f->allocator->held_bytes;
-        pleat_status_t status = pleat_alloc(f->allocator, rows[i].bytes, rows[i].stream, &p[i]);
-        if (status != PLEAT_OK) {
-            cr_expect(eq(int, status, PLEAT_ERR_OOM_HOST));
-            cr_expect(eq(i64, (int64_t)f->allocator->held_bytes, reserved_before));
-            cr_assert(eq(int, pleat_allocator_check(f->allocator), PLEAT_OK));
-            failures++;
-            status = pleat_alloc(f->allocator, rows[i].bytes, rows[i].stream, &p[i]);
-        }
-        cr_assert(eq(int, status, PLEAT_OK));
+        p[i] = request(f, rows[i].bytes, rows[i].stream, spare, &failures);
     }
     return failures;
 }
 
-Test(backing_pleated, every_want_of_host_memory_leaves_things_as_they_were, .timeout = 30)
+Test(backing_pleated, every_want_of_host_memory_leaves_things_as_they_were, .timeout = 60)
 {
+    static const size_t spares[] = {1000, 0, 8, 9, 10, 12, 16};
     unsigned failures = 0;
-    bool has_struck = true;
-    for (uint64_t nth = 1; has_struck; nth++) {
-        fixture_t f = bench_create(256, NULL);
-        const uint64_t before = host_fault_allocations();
-        const unsigned count = run_sequence(&f, nth);
-        has_struck = host_fault_allocations() - before >= nth;
-        host_fault_after(0);
-        cr_expect(le(uint, count, 1));
-        failures += count;
-        fixture_check_and_destroy(&f);
+    for (size_t i = 0; i < sizeof(spares) / sizeof(spares[0]); i++) {
+        bool has_struck = true;
+        for (uint64_t nth = 1; has_struck; nth++) {
+            fixture_t f = bench_create(256, NULL);
+            const uint64_t before = host_fault_allocations();
+            const unsigned count = run_sequence(&f, nth, spares[i]);
+            has_struck = host_fault_allocations() - before >= nth;
+            host_fault_after(0);
+            cr_expect(le(uint, count, 1));
+            failures += count;
+            fixture_check_and_destroy(&f);
+        }
     }
-    cr_expect(ge(uint, failures, 10));
+    cr_expect(ge(uint, failures, 20));
+}
+
+/* The steps of a search, each alone and without a block object in reserve. */
+Test(backing_pleated, every_step_reserves_its_blocks, .timeout = 5)
+{
+    fixture_t f = bench_create(256, NULL);
+    pleat_allocator_t *allocator = f.allocator;
+    pleat_arena_t *arena = bench_arena(&f, 0);
+    pleat_handle_t *handles[] = {bench_handle(&f, arena, 0, 16), bench_handle(&f, arena, 16, 16)};
+    pleat_view_t *view = bench_view(&f, 0, handles, 2);
+    cr_assert(eq(int, pleat_view_note_stream(view, 0), PLEAT_OK));
+    const pleat_request_t large = pleat_serve_request(allocator, MIB(4), 0);
+    const pleat_request_t small = pleat_serve_request(allocator, 1000, 0);
+    const pleat_home_place_t home = pleat_place_home(arena, large.bytes);
+    fixture_state_t before = fixture_state(&f);
+    pleat_block_t *taken = drain_blocks(&f, 0);
+    for (unsigned step = 0; step < 5; step++) {
+        pleat_block_t *block = NULL;
+        pleat_arena_t *grown = NULL;
+        pleat_home_place_t place = {0};
+        size_t count = 0;
+        pleat_status_t status = PLEAT_OK;
+        host_fault_after(1);
+        switch (step) {
+        case 0:
+            status = pleat_pleated_take_home(allocator, &large, &home, &block);
+            break;
+        case 1:
+            status = pleat_pleated_take_view(allocator, &large, view, 0, &block);
+            break;
+        case 2:
+            status = pleat_pleated_grow(allocator, &large, MIB(4), &grown, &count);
+            break;
+        case 3:
+            status = pleat_pleated_grow_single(allocator, &large, MIB(4), &place);
+            break;
+        default:
+            status = pleat_backing_pleated()->supply(allocator, &small, &block);
+            break;
+        }
+        host_fault_after(0);
+        cr_expect(eq(int, status, PLEAT_ERR_OOM_HOST));
+        cr_expect(eq(ptr, block, NULL));
+    }
+    refill_blocks(&f, taken);
+    bench_require_same(&f, &before);
+    fixture_state_drop(&before);
+    fixture_check_and_destroy(&f);
+}
+
+Test(backing_pleated, memory_goes_back_only_with_host_memory_for_it, .timeout = 5)
+{
+    fixture_t f = bench_create(256, NULL);
+    fixture_free(&f, fixture_alloc(&f, MIB(48), 0));
+    pleat_block_t *taken = drain_blocks(&f, 0);
+    host_fault_after(1);
+    cr_expect(eq(int, pleat_empty_cache(f.allocator), PLEAT_ERR_OOM_HOST));
+    host_fault_after(0);
+    refill_blocks(&f, taken);
+    cr_expect(eq(u64, reserved(&f), MIB(48)));
+    fixture_check(&f);
+    fixture_empty(&f);
+    cr_expect(eq(u64, reserved(&f), 0));
+    fixture_check_and_destroy(&f);
 }

@@ -80,6 +80,34 @@ Test(backing_torch, the_lowest_hole_of_pages_is_filled_first, .timeout = 5)
     fixture_check_and_destroy(&f);
 }
 
+Test(backing_torch, a_hole_that_is_too_small_is_passed_over, .timeout = 5)
+{
+    fixture_t f = make(800);
+    const pleat_devptr_t a = fixture_alloc(&f, MIB(20), 0);
+    (void)fixture_alloc(&f, MIB(20), 0);
+    fixture_free(&f, a);
+    fixture_empty(&f);
+    cr_expect(eq(u64, fixture_alloc(&f, MIB(40), 0), a + MIB(40)));
+    fixture_check_and_destroy(&f);
+}
+
+Test(backing_torch, a_growth_that_fails_leaves_an_empty_range, .timeout = 5)
+{
+    fixture_t f = make(800);
+    pleat_devptr_t ptr = 0;
+    fixture_fail_call(&f, PLEAT_VMM_CALL_CHUNK_CREATE, 2, PLEAT_ERR_DRIVER);
+    cr_expect(eq(int, pleat_alloc(f.allocator, MIB(40), 0, &ptr), PLEAT_ERR_DRIVER));
+    cr_expect(eq(u64, reserved(&f), 0));
+    fixture_check(&f);
+    /* A free block at the end, and pages behind it that cannot be had. */
+    const pleat_devptr_t a = fixture_alloc(&f, MIB(30), 0);
+    fixture_fail_call(&f, PLEAT_VMM_CALL_CHUNK_CREATE, 1, PLEAT_ERR_DRIVER);
+    cr_expect(eq(int, pleat_alloc(f.allocator, MIB(40), 0, &ptr), PLEAT_ERR_DRIVER));
+    cr_expect(eq(u64, reserved(&f), MIB(40)));
+    cr_expect(eq(u64, fixture_alloc(&f, MIB(40), 0), a + MIB(30)));
+    fixture_check_and_destroy(&f);
+}
+
 Test(backing_torch, blocks_with_less_room_behind_them_are_preferred, .timeout = 5)
 {
     fixture_t f = make(800);

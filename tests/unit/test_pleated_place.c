@@ -194,6 +194,12 @@ Test(pleated_place, an_end_and_a_start_are_joined, .timeout = 5)
     expect_stitch(rows, 4, 9, false, "none");
 }
 
+Test(pleated_place, an_end_alone_may_do, .timeout = 5)
+{
+    static const ends_t rows[] = {{0, 7}, {0, 0}, {5, 0}, {0, 0}};
+    expect_stitch(rows, 4, 6, false, "0 +1");
+}
+
 Test(pleated_place, whole_handles_lie_between_ends, .timeout = 5)
 {
     static const ends_t rows[] = {{0, 4}, {0, 0}, {4, 4}, {0, 0}, {4, 0}};
