@@ -29,6 +29,14 @@ static uint64_t pleated_note_live(pleat_allocator_t *allocator, const pleat_requ
     return live_bytes;
 }
 
+/* Does the limit allow so much more? */
+static bool pleated_may_hold(const pleat_allocator_t *allocator, uint64_t new_bytes)
+{
+    uint64_t held_bytes = 0;
+    return pleat_add_checked(allocator->held_bytes, new_bytes, &held_bytes) &&
+           held_bytes <= allocator->options.limit_bytes;
+}
+
 /* May a view with @p count more mappings be made? Old ones are evicted for it if that can be. */
 static pleat_status_t pleated_reserve_mappings(pleat_allocator_t *allocator, size_t count,
                                                bool *is_granted_out)
@@ -260,9 +268,7 @@ static pleat_status_t pleated_supply_single(pleat_allocator_t *allocator,
     pleat_home_place_t place = pleated_find_single(allocator, request);
     if (place.block == NULL) {
         const uint64_t bytes = pleat_round_up(request->bytes, allocator->granularity_bytes);
-        uint64_t held_bytes = 0;
-        if (!pleat_add_checked(allocator->held_bytes, bytes, &held_bytes) ||
-            held_bytes > allocator->options.limit_bytes) {
+        if (!pleated_may_hold(allocator, bytes)) {
             return PLEAT_ERR_OOM_DEVICE;
         }
         const pleat_status_t status = pleat_pleated_grow_single(allocator, request, bytes, &place);
@@ -402,14 +408,6 @@ static size_t pleated_list_excess(pleat_stitch_plan_t *plan, const pleated_exces
     return count;
 }
 
-/* Does the limit allow so much more? */
-static bool pleated_may_hold(const pleat_allocator_t *allocator, uint64_t new_bytes)
-{
-    uint64_t held_bytes = 0;
-    return pleat_add_checked(allocator->held_bytes, new_bytes, &held_bytes) &&
-           held_bytes <= allocator->options.limit_bytes;
-}
-
 /* Grow by the planned bytes, and make a view of everything. ERR_OOM_DEVICE too if the view would
  * have too many mappings; on any error nothing has grown. */
 static pleat_status_t pleated_exceed_by_stitch(pleat_allocator_t *allocator,
@@ -540,13 +538,13 @@ static pleat_status_t pleated_find(pleat_allocator_t *allocator, const pleat_req
     if (request->pool != &allocator->small_pool) {
         return find(allocator, request, block_out);
     }
-    if (!pleat_block_store_reserve(&allocator->blocks, 8)) {
-        pleat_error_set("no host memory for blocks");
-        return PLEAT_ERR_OOM_HOST;
+    pleat_status_t status = pleat_block_store_require(&allocator->blocks, 8);
+    if (status != PLEAT_OK) {
+        return status;
     }
     const pleat_request_t slab_request = pleated_slab_request(allocator, request);
     pleat_block_t *slab = NULL;
-    const pleat_status_t status = find(allocator, &slab_request, &slab);
+    status = find(allocator, &slab_request, &slab);
     if (slab != NULL) {
         if (!pleat_block_store_reserve(&allocator->blocks, 2)) {
             pleat_pleated_give(allocator, slab);

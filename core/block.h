@@ -82,6 +82,17 @@ PLEAT_NODISCARD static inline bool pleat_block_store_reserve(pleat_block_store_t
     return store->unused_count >= count || pleat_block_store_grow(store, count);
 }
 
+/* The same with an error to read. ERR_OOM_HOST: nothing changed. */
+PLEAT_NODISCARD static inline pleat_status_t pleat_block_store_require(pleat_block_store_t *store,
+                                                                       size_t count)
+{
+    if (pleat_block_store_reserve(store, count)) {
+        return PLEAT_OK;
+    }
+    pleat_error_set("no host memory for blocks");
+    return PLEAT_ERR_OOM_HOST;
+}
+
 /* What a block is, for a fresh object: a piece of memory of a stream and pool, in no set, with no
  * neighbours and no owner. */
 typedef struct pleat_block_identity {

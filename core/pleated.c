@@ -15,12 +15,11 @@ pleat_status_t pleat_pleated_take_home(pleat_allocator_t *allocator, const pleat
 {
     pleat_arena_t *arena = place->block->arena;
     pleat_fence_t *fence = NULL;
-    if (!pleat_block_store_reserve(&allocator->blocks, 4)) {
-        pleat_error_set("no host memory for blocks");
-        return PLEAT_ERR_OOM_HOST;
+    pleat_status_t status = pleat_block_store_require(&allocator->blocks, 4);
+    if (status == PLEAT_OK) {
+        status = pleat_fence_order(allocator, arena, place->offset, request->bytes, request->stream,
+                                   &fence);
     }
-    const pleat_status_t status =
-        pleat_fence_order(allocator, arena, place->offset, request->bytes, request->stream, &fence);
     if (status != PLEAT_OK) {
         return status;
     }
@@ -98,10 +97,8 @@ pleat_status_t pleat_pleated_take_view(pleat_allocator_t *allocator, const pleat
                                        pleat_block_t **block_out)
 {
     pleat_status_t status = pleat_view_note_stream(view, request->stream);
-    if (status == PLEAT_OK &&
-        !pleat_block_store_reserve(&allocator->blocks, 2 * view->piece_count + 4)) {
-        pleat_error_set("no host memory for blocks");
-        status = PLEAT_ERR_OOM_HOST;
+    if (status == PLEAT_OK) {
+        status = pleat_block_store_require(&allocator->blocks, 2 * view->piece_count + 4);
     }
     if (status != PLEAT_OK) {
         return status;
@@ -201,16 +198,20 @@ static pleat_arena_t *grow_find_arena(const pleat_allocator_t *allocator,
     return found;
 }
 
-/* As above; made if need be. */
+/* As above; made if need be. Blocks for it and for a handle are in reserve then. */
 static pleat_status_t grow_choose_arena(pleat_allocator_t *allocator,
                                         const pleat_request_t *request, uint64_t bytes,
                                         pleat_arena_t **arena_out)
 {
+    pleat_status_t status = pleat_block_store_require(&allocator->blocks, 8);
+    if (status != PLEAT_OK) {
+        return status;
+    }
     *arena_out = grow_find_arena(allocator, request, bytes);
     if (*arena_out != NULL) {
         return PLEAT_OK;
     }
-    const pleat_status_t status = pleat_arena_create(allocator, request->stream, bytes, arena_out);
+    status = pleat_arena_create(allocator, request->stream, bytes, arena_out);
     if (status == PLEAT_OK && bytes > (*arena_out)->bytes) {
         arena_end(allocator, *arena_out);
         pleat_error_set("%llu bytes are more than twice what the device has",
@@ -246,10 +247,6 @@ pleat_status_t pleat_pleated_grow(pleat_allocator_t *allocator, const pleat_requ
     const uint64_t handle_bytes =
         pleat_cost_handle_bytes(&allocator->options, allocator->live_peak_bytes, request->bytes,
                                 allocator->granularity_bytes);
-    if (!pleat_block_store_reserve(&allocator->blocks, 8)) {
-        pleat_error_set("no host memory for blocks");
-        return PLEAT_ERR_OOM_HOST;
-    }
     pleat_arena_t *arena = NULL;
     pleat_status_t status = grow_choose_arena(allocator, request, bytes, &arena);
     if (status != PLEAT_OK) {
@@ -259,12 +256,11 @@ pleat_status_t pleat_pleated_grow(pleat_allocator_t *allocator, const pleat_requ
     for (uint64_t left = bytes; left > 0 && status == PLEAT_OK;) {
         const uint64_t part = left < handle_bytes ? left : handle_bytes;
         pleat_handle_t *handle = NULL;
-        if (!pleat_block_store_reserve(&allocator->blocks, 8)) {
-            pleat_error_set("no host memory for blocks");
-            status = PLEAT_ERR_OOM_HOST;
-            break;
+        status = pleat_block_store_require(&allocator->blocks, 8);
+        if (status == PLEAT_OK) {
+            status =
+                pleat_arena_add_handle(allocator, arena, pleat_arena_end(arena), part, &handle);
         }
-        status = pleat_arena_add_handle(allocator, arena, pleat_arena_end(arena), part, &handle);
         left -= part;
         count += status == PLEAT_OK;
     }
@@ -282,10 +278,6 @@ pleat_status_t pleat_pleated_grow_single(pleat_allocator_t *allocator,
                                          const pleat_request_t *request, uint64_t bytes,
                                          pleat_home_place_t *place_out)
 {
-    if (!pleat_block_store_reserve(&allocator->blocks, 8)) {
-        pleat_error_set("no host memory for blocks");
-        return PLEAT_ERR_OOM_HOST;
-    }
     pleat_arena_t *arena = NULL;
     pleat_status_t status = grow_choose_arena(allocator, request, bytes, &arena);
     if (status != PLEAT_OK) {
@@ -384,11 +376,8 @@ static pleat_status_t handle_release(pleat_allocator_t *allocator, pleat_handle_
 
 static pleat_status_t release_reserve(pleat_allocator_t *allocator)
 {
-    if (!pleat_block_store_reserve(&allocator->blocks, 8)) {
-        pleat_error_set("no host memory for blocks");
-        return PLEAT_ERR_OOM_HOST;
-    }
-    return pleat_fence_reserve_records(allocator, 1);
+    const pleat_status_t status = pleat_block_store_require(&allocator->blocks, 8);
+    return status == PLEAT_OK ? pleat_fence_reserve_records(allocator, 1) : status;
 }
 
 pleat_status_t pleat_pleated_release(pleat_allocator_t *allocator, uint64_t bytes, bool can_wait,
