@@ -44,6 +44,13 @@ typedef enum pleat_vmm_call {
         PLEAT_VMM_CALL_COUNT
 } pleat_vmm_call_t;
 
+#define PLEAT_IPC_HANDLE_BYTES 64
+
+/* Names a plain allocation to other processes: a CUipcMemHandle or cudaIpcMemHandle_t on a GPU. */
+typedef struct pleat_ipc_handle {
+    unsigned char bytes[PLEAT_IPC_HANDLE_BYTES];
+} pleat_ipc_handle_t;
+
 /*
  * Operations of a device. `self` is what pleat_vmm_create got. Every function returns PLEAT_OK or
  * an error and then changes nothing:
