@@ -65,6 +65,17 @@ static inline void pleat_allocator_trace(const pleat_allocator_t *allocator, ple
     }
 }
 
+/* What shall be read in the same moment as @p snapshot; its failure fails the snapshot. */
+typedef pleat_status_t (*pleat_snapshot_visit_fn_t)(void *context,
+                                                    const pleat_snapshot_t *snapshot);
+
+/* As pleat_snapshot_take, which says what it fails with; calls @p visit, if not NULL, before the
+ * lock is given up. */
+PLEAT_NODISCARD pleat_status_t pleat_snapshot_take_and(pleat_allocator_t *allocator,
+                                                       pleat_snapshot_visit_fn_t visit,
+                                                       void *context,
+                                                       pleat_snapshot_t **snapshot_out);
+
 /*
  * For replays: the counters in place, without the lock. The pointer stays valid and the values
  * change with every call.

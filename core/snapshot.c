@@ -123,6 +123,29 @@ err_free:
     return NULL;
 }
 
+pleat_status_t pleat_snapshot_take_and(pleat_allocator_t *allocator,
+                                       pleat_snapshot_visit_fn_t visit, void *context,
+                                       pleat_snapshot_t **snapshot_out)
+{
+    pleat_status_t status = PLEAT_OK;
+    pleat_lock_acquire(&allocator->lock);
+    pleat_snapshot_t *snapshot = snapshot_build(allocator);
+    if (snapshot != NULL && visit != NULL) {
+        status = visit(context, snapshot);
+    }
+    pleat_lock_release(&allocator->lock);
+    if (snapshot == NULL) {
+        pleat_error_set("no host memory for a snapshot");
+        return PLEAT_ERR_OOM_HOST;
+    }
+    if (status != PLEAT_OK) {
+        pleat_snapshot_destroy(snapshot);
+        return status;
+    }
+    *snapshot_out = snapshot;
+    return PLEAT_OK;
+}
+
 pleat_status_t pleat_snapshot_take(pleat_allocator_t *allocator, pleat_snapshot_t **snapshot_out)
 {
     if (allocator == NULL || snapshot_out == NULL) {
@@ -130,15 +153,7 @@ pleat_status_t pleat_snapshot_take(pleat_allocator_t *allocator, pleat_snapshot_
                         allocator == NULL ? "allocator" : "snapshot_out");
         return PLEAT_ERR_INVALID;
     }
-    pleat_lock_acquire(&allocator->lock);
-    pleat_snapshot_t *snapshot = snapshot_build(allocator);
-    pleat_lock_release(&allocator->lock);
-    if (snapshot == NULL) {
-        pleat_error_set("no host memory for a snapshot");
-        return PLEAT_ERR_OOM_HOST;
-    }
-    *snapshot_out = snapshot;
-    return PLEAT_OK;
+    return pleat_snapshot_take_and(allocator, NULL, NULL, snapshot_out);
 }
 
 void pleat_snapshot_destroy(pleat_snapshot_t *snapshot)

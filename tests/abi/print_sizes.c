@@ -6,6 +6,7 @@
 #include <pleat/allocator.h>
 #include <pleat/conf.h>
 #include <pleat/cuda.h>
+#include <pleat/history.h>
 #include <pleat/sim.h>
 #include <pleat/vmm.h>
 #include <stddef.h>
@@ -228,6 +229,48 @@ static void print_conf(void)
     FIELD(pleat_conf_description_t, allowed);
 }
 
+static void print_history(void)
+{
+#define PRINT_LEVEL(name, text) VALUE(PLEAT_HISTORY_LEVEL_##name);
+    PLEAT_HISTORY_LEVEL_LIST(PRINT_LEVEL)
+    STRUCT(pleat_history_hooks_t);
+    FIELD(pleat_history_hooks_t, size);
+    FIELD(pleat_history_hooks_t, context);
+    FIELD(pleat_history_hooks_t, now_us);
+    FIELD(pleat_history_hooks_t, retain);
+    FIELD(pleat_history_hooks_t, release);
+    STRUCT(pleat_history_settings_t);
+    FIELD(pleat_history_settings_t, size);
+    FIELD(pleat_history_settings_t, is_recording);
+    FIELD(pleat_history_settings_t, is_cleared);
+    FIELD(pleat_history_settings_t, level);
+    FIELD(pleat_history_settings_t, skip_mask);
+    FIELD(pleat_history_settings_t, max_entries);
+    STRUCT(pleat_history_note_t);
+    FIELD(pleat_history_note_t, size);
+    FIELD(pleat_history_note_t, context);
+    FIELD(pleat_history_note_t, compile_context);
+    FIELD(pleat_history_note_t, user_metadata);
+    STRUCT(pleat_history_entry_t);
+    FIELD(pleat_history_entry_t, action);
+    FIELD(pleat_history_entry_t, stream);
+    FIELD(pleat_history_entry_t, address);
+    FIELD(pleat_history_entry_t, bytes);
+    FIELD(pleat_history_entry_t, time_us);
+    FIELD(pleat_history_entry_t, context);
+    FIELD(pleat_history_entry_t, compile_context);
+    FIELD(pleat_history_entry_t, user_metadata);
+    STRUCT(pleat_history_copy_t);
+    FIELD(pleat_history_copy_t, size);
+    FIELD(pleat_history_copy_t, entry_size);
+    FIELD(pleat_history_copy_t, entry_count);
+    FIELD(pleat_history_copy_t, lost_count);
+    FIELD(pleat_history_copy_t, entries);
+    FIELD(pleat_history_copy_t, snapshot);
+    FIELD(pleat_history_copy_t, segment_contexts);
+    FIELD(pleat_history_copy_t, block_contexts);
+}
+
 int main(void)
 {
     print_base();
@@ -239,5 +282,6 @@ int main(void)
     print_snapshot();
     print_allocator();
     print_conf();
+    print_history();
     return 0;
 }

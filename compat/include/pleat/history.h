@@ -16,8 +16,8 @@
  * token calls `retain`, what drops one `release`; NULL is no token and is passed to neither.
  *
  * Threads: every function may be called from any thread unless it says otherwise. A history has a
- * lock of its own, which is taken inside the allocator's. The callbacks run under both and must
- * call neither.
+ * lock of its own, which is taken inside the allocator's. The callbacks may run under both, in
+ * several threads at once, and must call neither.
  */
 #ifndef PLEAT_HISTORY_H
 #define PLEAT_HISTORY_H
