@@ -115,6 +115,37 @@ static void context_leave(const cuda_t *cuda, bool is_pushed)
         context_leave((cuda), is_pushed);                                 \
     } while (0)
 
+/* While any thread captures a stream into a graph, the driver refuses calls about memory and spoils
+ * the capture, unless the calling thread is in the relaxed mode. `mode` takes the one it was in. */
+static bool capture_relax(const cuda_t *cuda, unsigned int *mode)
+{
+    *mode = PLEAT_CU_CAPTURE_RELAXED;
+    return cuda->driver.has_capture &&
+           cuda->driver.cuThreadExchangeStreamCaptureMode(mode) == PLEAT_CU_OK;
+}
+
+static void capture_restore(const cuda_t *cuda, unsigned int mode, bool is_relaxed)
+{
+    if (is_relaxed) {
+        (void)cuda->driver.cuThreadExchangeStreamCaptureMode(&mode);
+    }
+}
+
+/* As CUDA_CALL, for calls by which memory comes or goes: none touches a stream that is captured. */
+#define CUDA_MEMORY_CALL(cuda, result, expression)                        \
+    do {                                                                  \
+        bool is_pushed = false;                                           \
+        unsigned int mode = 0;                                            \
+        const pleat_status_t entered = context_enter((cuda), &is_pushed); \
+        if (entered != PLEAT_OK) {                                        \
+            return entered;                                               \
+        }                                                                 \
+        const bool is_relaxed = capture_relax((cuda), &mode);             \
+        (result) = (cuda)->driver.expression;                             \
+        capture_restore((cuda), mode, is_relaxed);                        \
+        context_leave((cuda), is_pushed);                                 \
+    } while (0)
+
 static pleat_cu_event_t to_event(pleat_event_t event)
 {
     return (pleat_cu_event_t)(uintptr_t)event;
@@ -164,7 +195,7 @@ static pleat_status_t cuda_mem_alloc(void *self, uint64_t bytes, pleat_devptr_t 
     const cuda_t *cuda = self;
     pleat_cu_ptr_t ptr = 0;
     pleat_cu_result_t result = PLEAT_CU_OK;
-    CUDA_CALL(cuda, result, cuMemAlloc_v2(&ptr, bytes));
+    CUDA_MEMORY_CALL(cuda, result, cuMemAlloc_v2(&ptr, bytes));
     PLEAT_ASSERT(ptr % MEMORY_ALIGNMENT == 0);
     *ptr_out = ptr;
     return cuda_status_of(cuda, result, "mem_alloc", 0, bytes);
@@ -174,7 +205,7 @@ static pleat_status_t cuda_mem_free(void *self, pleat_devptr_t ptr)
 {
     cuda_t *cuda = self;
     pleat_cu_result_t result = PLEAT_CU_OK;
-    CUDA_CALL(cuda, result, cuMemFree_v2(ptr));
+    CUDA_MEMORY_CALL(cuda, result, cuMemFree_v2(ptr));
     const pleat_status_t status = cuda_status_of(cuda, result, "mem_free", ptr, 0);
     cuda->wait_count += status == PLEAT_OK; /* it waits for all work on the device */
     return status == PLEAT_ERR_INVALID ? PLEAT_ERR_INVALID_POINTER : status;
@@ -278,7 +309,7 @@ static pleat_status_t cuda_address_reserve(void *self, uint64_t bytes, pleat_dev
     }
     pleat_cu_ptr_t ptr = 0;
     pleat_cu_result_t result = PLEAT_CU_OK;
-    CUDA_CALL(cuda, result, cuMemAddressReserve(&ptr, bytes, cuda->granularity_bytes, 0, 0));
+    CUDA_MEMORY_CALL(cuda, result, cuMemAddressReserve(&ptr, bytes, cuda->granularity_bytes, 0, 0));
     *ptr_out = ptr;
     return cuda_status_of(cuda, result, "address_reserve", 0, bytes);
 }
@@ -291,7 +322,7 @@ static pleat_status_t cuda_address_free(void *self, pleat_devptr_t ptr, uint64_t
         return status;
     }
     pleat_cu_result_t result = PLEAT_CU_OK;
-    CUDA_CALL(cuda, result, cuMemAddressFree(ptr, bytes));
+    CUDA_MEMORY_CALL(cuda, result, cuMemAddressFree(ptr, bytes));
     return cuda_status_of(cuda, result, "address_free", ptr, bytes);
 }
 
@@ -304,7 +335,7 @@ static pleat_status_t cuda_chunk_create(void *self, uint64_t bytes, pleat_chunk_
     }
     pleat_cu_handle_t handle = 0;
     pleat_cu_result_t result = PLEAT_CU_OK;
-    CUDA_CALL(cuda, result, cuMemCreate(&handle, bytes, &cuda->properties, 0));
+    CUDA_MEMORY_CALL(cuda, result, cuMemCreate(&handle, bytes, &cuda->properties, 0));
     *chunk_out = handle;
     return cuda_status_of(cuda, result, "chunk_create", 0, bytes);
 }
@@ -313,7 +344,7 @@ static pleat_status_t cuda_chunk_release(void *self, pleat_chunk_t chunk)
 {
     const cuda_t *cuda = self;
     pleat_cu_result_t result = PLEAT_CU_OK;
-    CUDA_CALL(cuda, result, cuMemRelease(chunk));
+    CUDA_MEMORY_CALL(cuda, result, cuMemRelease(chunk));
     return cuda_status_of(cuda, result, "chunk_release", chunk, 0);
 }
 
@@ -325,7 +356,7 @@ static pleat_status_t cuda_map(void *self, pleat_devptr_t ptr, uint64_t bytes, p
         return status;
     }
     pleat_cu_result_t result = PLEAT_CU_OK;
-    CUDA_CALL(cuda, result, cuMemMap(ptr, bytes, 0, chunk, 0));
+    CUDA_MEMORY_CALL(cuda, result, cuMemMap(ptr, bytes, 0, chunk, 0));
     return cuda_status_of(cuda, result, "map", ptr, bytes);
 }
 
@@ -337,7 +368,7 @@ static pleat_status_t cuda_unmap(void *self, pleat_devptr_t ptr, uint64_t bytes)
         return status;
     }
     pleat_cu_result_t result = PLEAT_CU_OK;
-    CUDA_CALL(cuda, result, cuMemUnmap(ptr, bytes));
+    CUDA_MEMORY_CALL(cuda, result, cuMemUnmap(ptr, bytes));
     return cuda_status_of(cuda, result, "unmap", ptr, bytes);
 }
 
@@ -349,7 +380,7 @@ static pleat_status_t cuda_set_access(void *self, pleat_devptr_t ptr, uint64_t b
         return status;
     }
     pleat_cu_result_t result = PLEAT_CU_OK;
-    CUDA_CALL(cuda, result, cuMemSetAccess(ptr, bytes, &cuda->access, 1));
+    CUDA_MEMORY_CALL(cuda, result, cuMemSetAccess(ptr, bytes, &cuda->access, 1));
     return cuda_status_of(cuda, result, "set_access", ptr, bytes);
 }
 
@@ -537,7 +568,7 @@ err_free:
     return status;
 }
 
-/* ---- for tests and measurements ---- */
+/* ---- what the table of operations does not have ---- */
 
 static const cuda_t *cuda_of(const pleat_vmm_t *vmm)
 {
@@ -546,6 +577,31 @@ static const cuda_t *cuda_of(const pleat_vmm_t *vmm)
         return NULL;
     }
     return pleat_vmm_self(vmm);
+}
+
+pleat_cuda_capture_t pleat_cuda_stream_capture(const pleat_vmm_t *vmm, pleat_stream_t stream,
+                                               uint64_t *id_out)
+{
+    const cuda_t *cuda = vmm == NULL ? NULL : cuda_of(vmm);
+    bool is_pushed = false;
+    if (cuda == NULL || !cuda->driver.has_capture || context_enter(cuda, &is_pushed) != PLEAT_OK) {
+        return PLEAT_CUDA_CAPTURE_NONE;
+    }
+    unsigned int status = PLEAT_CU_CAPTURE_NONE;
+    uint64_t id = 0;
+    const pleat_cu_result_t result =
+        cuda->driver.cuStreamGetCaptureInfo_v2(to_stream(stream), &status, &id, NULL, NULL, NULL);
+    context_leave(cuda, is_pushed);
+    if (result == PLEAT_CU_STREAM_CAPTURE_IMPLICIT) {
+        return PLEAT_CUDA_CAPTURE_ELSEWHERE;
+    }
+    if (result != PLEAT_CU_OK || status == PLEAT_CU_CAPTURE_NONE) {
+        return PLEAT_CUDA_CAPTURE_NONE;
+    }
+    if (id_out != NULL) {
+        *id_out = id;
+    }
+    return PLEAT_CUDA_CAPTURE_ACTIVE;
 }
 
 const pleat_cuda_driver_t *pleat_cuda_driver_of(const pleat_vmm_t *vmm)

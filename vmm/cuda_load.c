@@ -39,12 +39,15 @@ static pleat_status_t driver_fill(pleat_cuda_driver_t *driver)
     } while (0);
     PLEAT_CU_REQUIRED_LIST(FIND_REQUIRED)
 #undef FIND_REQUIRED
-    driver->has_mapping = true;
-#define FIND_MAPPING(name, parameters) \
-    driver->has_mapping =              \
-        driver_find(driver->library, #name, (void *)&driver->name) && driver->has_mapping;
-    PLEAT_CU_MAPPING_LIST(FIND_MAPPING)
-#undef FIND_MAPPING
+    bool has_all = true;
+#define FIND_OPTIONAL(name, parameters) \
+    has_all = driver_find(driver->library, #name, (void *)&driver->name) && has_all;
+    PLEAT_CU_MAPPING_LIST(FIND_OPTIONAL)
+    driver->has_mapping = has_all;
+    has_all = true;
+    PLEAT_CU_CAPTURE_LIST(FIND_OPTIONAL)
+    driver->has_capture = has_all;
+#undef FIND_OPTIONAL
     return PLEAT_OK;
 }
 

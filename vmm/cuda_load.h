@@ -14,8 +14,10 @@
 typedef struct pleat_cuda_driver {
     void *library;
     bool has_mapping; /* all of PLEAT_CU_MAPPING_LIST is there */
+    bool has_capture; /* all of PLEAT_CU_CAPTURE_LIST is there */
     PLEAT_CU_REQUIRED_LIST(PLEAT_CU_POINTER)
     PLEAT_CU_MAPPING_LIST(PLEAT_CU_POINTER)
+    PLEAT_CU_CAPTURE_LIST(PLEAT_CU_POINTER)
 } pleat_cuda_driver_t;
 
 /**

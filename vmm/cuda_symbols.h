@@ -10,6 +10,7 @@
 #define PLEAT_CUDA_SYMBOLS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 typedef unsigned int pleat_cu_result_t; /* CUresult, an enum without negative values */
 typedef int pleat_cu_device_t;
@@ -18,6 +19,8 @@ typedef unsigned long long pleat_cu_handle_t; /* of physical memory */
 typedef struct CUctx_st *pleat_cu_context_t;
 typedef struct CUevent_st *pleat_cu_event_t;
 typedef struct CUstream_st *pleat_cu_stream_t;
+typedef struct CUgraph_st *pleat_cu_graph_t;
+typedef struct CUgraphNode_st *pleat_cu_node_t;
 
 typedef struct pleat_cu_location {
     unsigned int type;
@@ -61,7 +64,11 @@ typedef struct pleat_cu_access {
     X(NOT_READY, 600, CUDA_ERROR_NOT_READY)                                             \
     X(NOT_SUPPORTED, 801, CUDA_ERROR_NOT_SUPPORTED)                                     \
     X(EVENT_DISABLE_TIMING, 2, CU_EVENT_DISABLE_TIMING)                                 \
+    X(STREAM_CAPTURE_UNSUPPORTED, 900, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)           \
+    X(STREAM_CAPTURE_IMPLICIT, 906, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)                 \
     X(STREAM_NON_BLOCKING, 1, CU_STREAM_NON_BLOCKING)                                   \
+    X(CAPTURE_NONE, 0, CU_STREAM_CAPTURE_STATUS_NONE)                                   \
+    X(CAPTURE_RELAXED, 2, CU_STREAM_CAPTURE_MODE_RELAXED)                               \
     X(ALLOCATION_PINNED, 1, CU_MEM_ALLOCATION_TYPE_PINNED)                              \
     X(LOCATION_DEVICE, 1, CU_MEM_LOCATION_TYPE_DEVICE)                                  \
     X(HANDLE_FILE, 1, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)                         \
@@ -115,6 +122,13 @@ enum { PLEAT_CU_CONSTANT_LIST(PLEAT_CU_CONSTANT) };
     X(cuMemUnmap, (pleat_cu_ptr_t ptr, size_t bytes))                                       \
     X(cuMemSetAccess,                                                                       \
       (pleat_cu_ptr_t ptr, size_t bytes, const PLEAT_CU_ACCESS *access, size_t count))
+
+/* Capture of streams into graphs: without one of these nothing is known of it. */
+#define PLEAT_CU_CAPTURE_LIST(X)                                                           \
+    X(cuStreamGetCaptureInfo_v2,                                                           \
+      (pleat_cu_stream_t stream, unsigned int *status_out, uint64_t *id_out,               \
+       pleat_cu_graph_t *graph_out, const pleat_cu_node_t **nodes_out, size_t *count_out)) \
+    X(cuThreadExchangeStreamCaptureMode, (unsigned int *mode))
 
 /* A pointer named like the entry point; NULL: not there. A declaration cannot take parentheses. */
 /* NOLINTNEXTLINE(bugprone-macro-parentheses) */

@@ -22,6 +22,13 @@ PLEAT_CU_CONSTANT_LIST(CHECK_CONSTANT)
 PLEAT_CU_REQUIRED_LIST(CHECK_FUNCTION)
 PLEAT_CU_MAPPING_LIST(CHECK_FUNCTION)
 PLEAT_GPU_WORK_LIST(CHECK_FUNCTION)
+/* The version that we call is not declared by every toolkit; this is how those declare it that do.
+ */
+typedef CUresult cuStreamGetCaptureInfo_v2_t(CUstream, CUstreamCaptureStatus *, cuuint64_t *,
+                                             CUgraph *, const CUgraphNode **, size_t *);
+static cuStreamGetCaptureInfo_v2_t *const capture_info;
+#define cuStreamGetCaptureInfo_v2 (*capture_info)
+PLEAT_CU_CAPTURE_LIST(CHECK_FUNCTION)
 
 #define CHECK_FIELD(ours, our_field, theirs, their_field)                                \
     _Static_assert(offsetof(ours, our_field) == offsetof(theirs, their_field),           \

@@ -6,6 +6,7 @@
 #include <pleat/allocator.h>
 #include <pleat/conf.h>
 #include <pleat/cuda.h>
+#include <pleat/device_table.h>
 #include <pleat/history.h>
 #include <pleat/sim.h>
 #include <pleat/vmm.h>
@@ -91,10 +92,25 @@ static void print_sim(void)
 static void print_cuda(void)
 {
     VALUE(PLEAT_CUDA_HANDLE_FILE);
+    VALUE(PLEAT_CUDA_CAPTURE_NONE);
+    VALUE(PLEAT_CUDA_CAPTURE_ACTIVE);
+    VALUE(PLEAT_CUDA_CAPTURE_ELSEWHERE);
     STRUCT(pleat_cuda_options_t);
     FIELD(pleat_cuda_options_t, size);
     FIELD(pleat_cuda_options_t, driver);
     FIELD(pleat_cuda_options_t, handle_types);
+}
+
+static void print_device_table(void)
+{
+    VALUE(PLEAT_DEVICE_TABLE_COUNT);
+    STRUCT(pleat_device_table_options_t);
+    FIELD(pleat_device_table_options_t, size);
+    FIELD(pleat_device_table_options_t, conf);
+    FIELD(pleat_device_table_options_t, driver);
+    FIELD(pleat_device_table_options_t, notice);
+    FIELD(pleat_device_table_options_t, notice_context);
+    FIELD(pleat_device_table_options_t, handle_types);
 }
 
 static void print_options(void)
@@ -277,6 +293,7 @@ int main(void)
     print_vmm();
     print_sim();
     print_cuda();
+    print_device_table();
     print_options();
     print_stats();
     print_snapshot();

@@ -21,6 +21,7 @@
 #define DECLARE(name, parameters) EXPORT pleat_cu_result_t name parameters;
 PLEAT_CU_REQUIRED_LIST(DECLARE)
 PLEAT_CU_MAPPING_LIST(DECLARE)
+PLEAT_CU_CAPTURE_LIST(DECLARE)
 PLEAT_GPU_WORK_LIST(DECLARE)
 EXPORT void fake_cuda_fail(const char *name, uint64_t nth, unsigned code);
 EXPORT void fake_cuda_set(const char *name, uint64_t value);
@@ -42,6 +43,8 @@ static struct {
     uint64_t file_handles;
     uint64_t bytes;
     uint64_t streams;
+    uint64_t captured_stream; /* 0: none */
+    uint64_t capture_id;
     uint32_t spin_count;
     spin_t spins[SPINS_MAX];
     char fail_name[64];
@@ -56,6 +59,7 @@ static struct {
 static _Thread_local struct {
     pleat_cu_context_t contexts[16];
     int depth;
+    unsigned int capture_mode; /* 0: global */
 } current;
 
 /* ---- controls ---- */
@@ -77,7 +81,9 @@ void fake_cuda_set(const char *name, uint64_t value)
     } properties[] = {{"devices", &fake.devices},
                       {"mapping", &fake.mapping},
                       {"file_handles", &fake.file_handles},
-                      {"bytes", &fake.bytes}};
+                      {"bytes", &fake.bytes},
+                      {"captured_stream", &fake.captured_stream},
+                      {"capture_id", &fake.capture_id}};
     (void)pthread_mutex_lock(&fake.lock);
     for (size_t i = 0; i < sizeof properties / sizeof properties[0]; i++) {
         if (strcmp(properties[i].name, name) == 0) {
@@ -161,12 +167,30 @@ static pleat_cu_result_t end(pleat_cu_result_t result)
     return result;
 }
 
+/* Begin of a call that the driver refuses while a stream is captured, but to relaxed threads. */
+static pleat_cu_result_t begin_unsafe(const char *name)
+{
+    const pleat_cu_result_t result = begin(name, true);
+    const bool is_refused =
+        fake.captured_stream != 0 && current.capture_mode != PLEAT_CU_CAPTURE_RELAXED;
+    return result == PLEAT_CU_OK && is_refused
+               ? (pleat_cu_result_t)PLEAT_CU_STREAM_CAPTURE_UNSUPPORTED
+               : result;
+}
+
 /* An operation on the device with a context current. */
 #define ON_DEVICE(expression)                         \
     pleat_cu_result_t result = begin(__func__, true); \
     if (result == PLEAT_CU_OK) {                      \
         result = result_of(expression);               \
     }                                                 \
+    return end(result)
+
+#define ON_DEVICE_UNSAFE(expression)                   \
+    pleat_cu_result_t result = begin_unsafe(__func__); \
+    if (result == PLEAT_CU_OK) {                       \
+        result = result_of(expression);                \
+    }                                                  \
     return end(result)
 
 /* Let go of the lock for a moment, while something is waited for. */
@@ -302,7 +326,7 @@ pleat_cu_result_t cuMemGetInfo_v2(size_t *free_out, size_t *total_out)
 pleat_cu_result_t cuMemAlloc_v2(pleat_cu_ptr_t *ptr_out, size_t bytes)
 {
     pleat_devptr_t ptr = 0;
-    pleat_cu_result_t result = begin(__func__, true);
+    pleat_cu_result_t result = begin_unsafe(__func__);
     if (result == PLEAT_CU_OK) {
         result = result_of(pleat_vmm_mem_alloc(fake.vmm, bytes, &ptr));
         *ptr_out = ptr;
@@ -312,7 +336,7 @@ pleat_cu_result_t cuMemAlloc_v2(pleat_cu_ptr_t *ptr_out, size_t bytes)
 
 pleat_cu_result_t cuMemFree_v2(pleat_cu_ptr_t ptr)
 {
-    pleat_cu_result_t result = begin(__func__, true);
+    pleat_cu_result_t result = begin_unsafe(__func__);
     if (result == PLEAT_CU_OK) {
         while (fake.spin_count > 0) {
             pause_locked();
@@ -431,7 +455,7 @@ pleat_cu_result_t cuEventRecord(pleat_cu_event_t event, pleat_cu_stream_t stream
 
 pleat_cu_result_t cuEventQuery(pleat_cu_event_t event)
 {
-    ON_DEVICE(pleat_vmm_event_query(fake.vmm, event_of(event)));
+    ON_DEVICE_UNSAFE(pleat_vmm_event_query(fake.vmm, event_of(event)));
 }
 
 /* Until an event is complete. */
@@ -516,6 +540,36 @@ pleat_cu_result_t cuCtxSynchronize(void)
     return end(result);
 }
 
+/* ---- capture ---- */
+
+pleat_cu_result_t cuStreamGetCaptureInfo_v2(pleat_cu_stream_t stream, unsigned int *status_out,
+                                            uint64_t *id_out, pleat_cu_graph_t *graph_out,
+                                            const pleat_cu_node_t **nodes_out, size_t *count_out)
+{
+    (void)graph_out;
+    (void)nodes_out;
+    (void)count_out;
+    const pleat_cu_result_t result = begin(__func__, true);
+    const bool is_captured = fake.captured_stream != 0 && stream_of(stream) == fake.captured_stream;
+    *status_out = is_captured ? 1 : PLEAT_CU_CAPTURE_NONE;
+    *id_out = is_captured ? fake.capture_id : 0;
+    const bool is_legacy = stream == NULL && fake.captured_stream != 0;
+    return end(result == PLEAT_CU_OK && is_legacy
+                   ? (pleat_cu_result_t)PLEAT_CU_STREAM_CAPTURE_IMPLICIT
+                   : result);
+}
+
+#ifndef FAKE_CUDA_LACKS_SOME
+pleat_cu_result_t cuThreadExchangeStreamCaptureMode(unsigned int *mode)
+{
+    const pleat_cu_result_t result = begin(__func__, false);
+    const unsigned int old = current.capture_mode;
+    current.capture_mode = *mode;
+    *mode = old;
+    return end(result);
+}
+#endif
+
 /* ---- virtual memory ---- */
 
 pleat_cu_result_t cuMemGetAllocationGranularity(size_t *bytes_out,
@@ -535,7 +589,7 @@ pleat_cu_result_t cuMemAddressReserve(pleat_cu_ptr_t *ptr_out, size_t bytes, siz
 {
     pleat_devptr_t ptr = 0;
     (void)alignment;
-    pleat_cu_result_t result = begin(__func__, true);
+    pleat_cu_result_t result = begin_unsafe(__func__);
     if (result == PLEAT_CU_OK) {
         result = wanted != 0 || flags != 0
                      ? (pleat_cu_result_t)PLEAT_CU_INVALID_VALUE
@@ -547,14 +601,14 @@ pleat_cu_result_t cuMemAddressReserve(pleat_cu_ptr_t *ptr_out, size_t bytes, siz
 
 pleat_cu_result_t cuMemAddressFree(pleat_cu_ptr_t ptr, size_t bytes)
 {
-    ON_DEVICE(pleat_vmm_address_free(fake.vmm, ptr, bytes));
+    ON_DEVICE_UNSAFE(pleat_vmm_address_free(fake.vmm, ptr, bytes));
 }
 
 pleat_cu_result_t cuMemCreate(pleat_cu_handle_t *handle_out, size_t bytes,
                               const pleat_cu_properties_t *properties, unsigned long long flags)
 {
     pleat_chunk_t chunk = 0;
-    pleat_cu_result_t result = begin(__func__, true);
+    pleat_cu_result_t result = begin_unsafe(__func__);
     if (result == PLEAT_CU_OK) {
         result = properties->location.type != PLEAT_CU_LOCATION_DEVICE || flags != 0
                      ? (pleat_cu_result_t)PLEAT_CU_INVALID_VALUE
@@ -566,29 +620,29 @@ pleat_cu_result_t cuMemCreate(pleat_cu_handle_t *handle_out, size_t bytes,
 
 pleat_cu_result_t cuMemRelease(pleat_cu_handle_t handle)
 {
-    ON_DEVICE(pleat_vmm_chunk_release(fake.vmm, handle));
+    ON_DEVICE_UNSAFE(pleat_vmm_chunk_release(fake.vmm, handle));
 }
 
 pleat_cu_result_t cuMemMap(pleat_cu_ptr_t ptr, size_t bytes, size_t offset,
                            pleat_cu_handle_t handle, unsigned long long flags)
 {
-    ON_DEVICE(offset != 0 || flags != 0 ? PLEAT_ERR_INVALID
-                                        : pleat_vmm_map(fake.vmm, ptr, bytes, handle));
+    ON_DEVICE_UNSAFE(offset != 0 || flags != 0 ? PLEAT_ERR_INVALID
+                                               : pleat_vmm_map(fake.vmm, ptr, bytes, handle));
 }
 
 #ifndef FAKE_CUDA_LACKS_SOME
 pleat_cu_result_t cuMemUnmap(pleat_cu_ptr_t ptr, size_t bytes)
 {
-    ON_DEVICE(pleat_vmm_unmap(fake.vmm, ptr, bytes));
+    ON_DEVICE_UNSAFE(pleat_vmm_unmap(fake.vmm, ptr, bytes));
 }
 #endif
 
 pleat_cu_result_t cuMemSetAccess(pleat_cu_ptr_t ptr, size_t bytes, const pleat_cu_access_t *access,
                                  size_t count)
 {
-    ON_DEVICE(count != 1 || access->flags != PLEAT_CU_ACCESS_READ_WRITE
-                  ? PLEAT_ERR_INVALID
-                  : pleat_vmm_set_access(fake.vmm, ptr, bytes));
+    ON_DEVICE_UNSAFE(count != 1 || access->flags != PLEAT_CU_ACCESS_READ_WRITE
+                         ? PLEAT_ERR_INVALID
+                         : pleat_vmm_set_access(fake.vmm, ptr, bytes));
 }
 
 /* ---- kernels ---- */

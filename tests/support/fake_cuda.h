@@ -15,7 +15,8 @@
 typedef void (*fake_cuda_fail_fn_t)(const char *name, uint64_t nth, unsigned code);
 
 /* fake_cuda_set: change a property: "devices" (1), "mapping" (1), "file_handles" (1), "bytes" (4
- * GiB, counts for the next context), each with its initial value. */
+ * GiB, counts for the next context), "captured_stream" (0: none), "capture_id" (0), each with its
+ * initial value. All devices share one memory. */
 typedef void (*fake_cuda_set_fn_t)(const char *name, uint64_t value);
 
 /* fake_cuda_contexts: contexts that are retained and not released. */

@@ -317,6 +317,47 @@ Test(cuda, a_driver_that_fails_is_translated_in_every_call, .timeout = 20)
     pleat_vmm_destroy(live.vmm);
 }
 
+Test(cuda, memory_comes_and_goes_while_a_stream_is_captured, .timeout = 20)
+{
+    const live_t live = live_create();
+    set_property("captured_stream", 77);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (!pleat_vmm_call_is_memory(kinds[i].call)) {
+            continue;
+        }
+        fail_call(kinds[i].entry, 1, 719);
+        expect_error(call_kind(&live, kinds[i].call), PLEAT_ERR_DRIVER, "(719)");
+    }
+    expect_ok(pleat_vmm_unmap(live.vmm, live.range, GRANULE));
+    expect_ok(pleat_vmm_mem_free(live.vmm, live.ptr));
+    /* The thread is put back to its own mode, in which an event must not be looked at. */
+    expect_error(pleat_vmm_event_query(live.vmm, live.event), PLEAT_ERR_DRIVER, "(900)");
+    set_property("captured_stream", 0);
+    pleat_vmm_destroy(live.vmm);
+}
+
+Test(cuda, tells_whether_a_stream_is_captured, .timeout = 20)
+{
+    pleat_vmm_t *vmm = device();
+    uint64_t id = 5;
+    cr_expect(eq(int, (int)pleat_cuda_stream_capture(vmm, 77, &id), PLEAT_CUDA_CAPTURE_NONE));
+    set_property("captured_stream", 77);
+    set_property("capture_id", 42);
+    cr_expect(eq(int, (int)pleat_cuda_stream_capture(vmm, 78, &id), PLEAT_CUDA_CAPTURE_NONE));
+    cr_expect(eq(int, (int)pleat_cuda_stream_capture(vmm, 0, &id), PLEAT_CUDA_CAPTURE_ELSEWHERE));
+    cr_expect(eq(u64, id, 5));
+    cr_expect(eq(int, (int)pleat_cuda_stream_capture(vmm, 77, NULL), PLEAT_CUDA_CAPTURE_ACTIVE));
+    cr_expect(eq(int, (int)pleat_cuda_stream_capture(vmm, 77, &id), PLEAT_CUDA_CAPTURE_ACTIVE));
+    cr_expect(eq(u64, id, 42));
+    fail_call("cuStreamGetCaptureInfo_v2", 1, 719);
+    cr_expect(eq(int, (int)pleat_cuda_stream_capture(vmm, 77, &id), PLEAT_CUDA_CAPTURE_NONE));
+    fail_call("cuCtxGetCurrent", 1, 4);
+    cr_expect(eq(int, (int)pleat_cuda_stream_capture(vmm, 77, &id), PLEAT_CUDA_CAPTURE_NONE));
+    cr_expect(eq(int, (int)pleat_cuda_stream_capture(NULL, 77, &id), PLEAT_CUDA_CAPTURE_NONE));
+    set_property("captured_stream", 0);
+    pleat_vmm_destroy(vmm);
+}
+
 Test(cuda, a_context_that_cannot_be_made_current_fails_every_call, .timeout = 20)
 {
     const live_t live = live_create();

@@ -39,6 +39,7 @@ Test(cuda_load, a_missing_mapping_entry_point_takes_virtual_memory_away, .timeou
     cr_assert(eq(int, pleat_cuda_load(TEST_LIBRARY_LACKING, &driver), PLEAT_OK), "%s",
               pleat_last_error());
     cr_expect(not(driver.has_mapping));
+    cr_expect(not(driver.has_capture));
     cr_expect(driver.cuMemUnmap == NULL);
     cr_expect(driver.cuMemSetAccess != NULL, "what stands behind it is looked up all the same");
     cr_expect(driver.cuMemAlloc_v2 != NULL);
@@ -49,9 +50,11 @@ Test(cuda_load, a_whole_driver_is_filled, .timeout = 10)
     pleat_cuda_driver_t driver;
     cr_assert(eq(int, pleat_cuda_load(TEST_LIBRARY, &driver), PLEAT_OK), "%s", pleat_last_error());
     cr_expect(driver.has_mapping);
+    cr_expect(driver.has_capture);
 #define CHECK_POINTER(name, parameters) cr_expect(driver.name != NULL, #name);
     PLEAT_CU_REQUIRED_LIST(CHECK_POINTER)
     PLEAT_CU_MAPPING_LIST(CHECK_POINTER)
+    PLEAT_CU_CAPTURE_LIST(CHECK_POINTER)
 #undef CHECK_POINTER
     cr_expect(eq(int, (int)driver.cuInit(0), PLEAT_CU_OK));
 }

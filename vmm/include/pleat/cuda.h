@@ -48,6 +48,23 @@ PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_cuda_create(int device_index,
                                                            const pleat_cuda_options_t *options,
                                                            pleat_vmm_t **vmm_out);
 
+typedef enum pleat_cuda_capture {
+    PLEAT_CUDA_CAPTURE_NONE,     /* work on the stream runs at once */
+    PLEAT_CUDA_CAPTURE_ACTIVE,   /* it goes into a graph, or did until that was spoilt */
+    PLEAT_CUDA_CAPTURE_ELSEWHERE /* the legacy default stream, while another stream is captured */
+} pleat_cuda_capture_t;
+
+/**
+ * Is work on a stream captured into a graph?
+ *
+ * @param[out] id_out  number of the capture, the same for all its streams; NULL, or untouched
+ * unless the answer is PLEAT_CUDA_CAPTURE_ACTIVE.
+ * @return PLEAT_CUDA_CAPTURE_NONE as well if the driver knows no captures, or @p vmm is no GPU.
+ * @par Threads any.   @par Cost one driver call.
+ */
+PLEAT_API pleat_cuda_capture_t pleat_cuda_stream_capture(const pleat_vmm_t *vmm,
+                                                         pleat_stream_t stream, uint64_t *id_out);
+
 #ifdef __cplusplus
 }
 #endif
