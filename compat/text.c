@@ -36,8 +36,7 @@ void pleat_text_append(pleat_text_t *text, const char *format, ...)
     text->length += length > 0 ? (size_t)length : 0;
 }
 
-/* Length of the UTF-8 sequence at the start of bytes, 0 if there is none. */
-static size_t text_sequence(const unsigned char *bytes, size_t byte_count)
+size_t pleat_text_sequence(const unsigned char *bytes, size_t byte_count)
 {
     static const struct {
         unsigned char first, last, second_low, second_high;
@@ -72,7 +71,7 @@ void pleat_text_quote(pleat_text_t *text, const char *bytes, size_t byte_count)
     size_t position = 0;
     while (position < byte_count) {
         const unsigned char *rest = (const unsigned char *)bytes + position;
-        const size_t length = text_sequence(rest, byte_count - position);
+        const size_t length = pleat_text_sequence(rest, byte_count - position);
         if (position + (length > 0 ? length : 1) > QUOTE_BYTES) {
             pleat_text_append(text, "...");
             break;

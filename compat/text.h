@@ -21,6 +21,10 @@ pleat_text_t pleat_text_begin(char *buffer, size_t buffer_bytes);
 
 void pleat_text_append(pleat_text_t *text, const char *format, ...) PLEAT_PRINTF(2, 3);
 
+/* Length of the UTF-8 sequence at the start of @p bytes, of which there is at least one; 0 if there
+ * is none, or a control character. */
+size_t pleat_text_sequence(const unsigned char *bytes, size_t byte_count);
+
 /*
  * Append bytes of a user's text between single quotes: control characters and bytes that are no
  * UTF-8 as \xNN, and after 64 bytes only "...".

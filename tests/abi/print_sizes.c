@@ -9,6 +9,7 @@
 #include <pleat/device_table.h>
 #include <pleat/history.h>
 #include <pleat/sim.h>
+#include <pleat/torch_snapshot_write.h>
 #include <pleat/vmm.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -287,6 +288,23 @@ static void print_history(void)
     FIELD(pleat_history_copy_t, block_contexts);
 }
 
+static void print_torch_write(void)
+{
+    STRUCT(pleat_torch_write_options_t);
+    FIELD(pleat_torch_write_options_t, size);
+    FIELD(pleat_torch_write_options_t, protocol);
+    STRUCT(pleat_torch_source_t);
+    FIELD(pleat_torch_source_t, size);
+    FIELD(pleat_torch_source_t, copies);
+    FIELD(pleat_torch_source_t, copy_count);
+    FIELD(pleat_torch_source_t, conf);
+    FIELD(pleat_torch_source_t, conf_text);
+    FIELD(pleat_torch_source_t, tables);
+    FIELD(pleat_torch_source_t, context);
+    FIELD(pleat_torch_source_t, stack_of);
+    FIELD(pleat_torch_source_t, text_of);
+}
+
 int main(void)
 {
     print_base();
@@ -300,5 +318,6 @@ int main(void)
     print_allocator();
     print_conf();
     print_history();
+    print_torch_write();
     return 0;
 }
