@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "deferred.h"
 #include "reclaim.h"
 #include "retire.h"
 #include "serve.h"
@@ -74,10 +75,12 @@ void pleat_allocator_destroy(pleat_allocator_t *allocator)
     if (allocator == NULL) {
         return;
     }
+    pleat_private_pools_close(&allocator->private_pools);
     if (pleat_retire_synchronize(allocator) != PLEAT_OK) {
         pleat_waiting_abandon(&allocator->waiting); /* the frees below wait for the device */
     }
     pleat_backing_discard(allocator);
+    pleat_private_pools_fini(&allocator->private_pools);
     pleat_waiting_fini(&allocator->waiting);
     pleat_pool_fini(&allocator->large_pool);
     pleat_pool_fini(&allocator->small_pool);
@@ -149,6 +152,20 @@ pleat_status_t pleat_free(pleat_allocator_t *allocator, pleat_devptr_t ptr)
     return status;
 }
 
+/* As PyTorch does, a use that was noted before counts as recorded during the redirection when it is
+ * recorded again; pleated mode waits for it all the same. */
+static pleat_status_t allocator_note_use(pleat_allocator_t *allocator, pleat_block_t *block,
+                                         pleat_stream_t stream)
+{
+    const pleat_wait_t *before = block->uses;
+    const pleat_status_t status = pleat_waiting_note(&allocator->waiting, block, stream);
+    if (status == PLEAT_OK && pleat_allocator_is_redirecting(allocator) &&
+        (block->uses != before || allocator->options.mode != PLEAT_MODE_PLEATED)) {
+        pleat_waiting_mark_captured(block, stream);
+    }
+    return status;
+}
+
 pleat_status_t pleat_record_stream(pleat_allocator_t *allocator, pleat_devptr_t ptr,
                                    pleat_stream_t stream)
 {
@@ -164,7 +181,7 @@ pleat_status_t pleat_record_stream(pleat_allocator_t *allocator, pleat_devptr_t 
     if (link == NULL) {
         status = PLEAT_ERR_INVALID_POINTER;
     } else if ((*link)->stream != stream) {
-        status = pleat_waiting_note(&allocator->waiting, *link, stream);
+        status = allocator_note_use(allocator, *link, stream);
     }
     pleat_lock_release(&allocator->lock);
     return status;
@@ -291,6 +308,26 @@ pleat_status_t pleat_allocator_set_stream_order(pleat_allocator_t *allocator,
 {
     pleat_lock_acquire(&allocator->lock);
     const pleat_status_t status = pleat_waiting_set_order(&allocator->waiting, streams, count);
+    pleat_lock_release(&allocator->lock);
+    return status;
+}
+
+pleat_status_t pleat_allocator_set_deferred_order(pleat_allocator_t *allocator,
+                                                  const pleat_devptr_t *addresses, size_t count)
+{
+    pleat_lock_acquire(&allocator->lock);
+    const pleat_status_t status =
+        pleat_deferred_set_order(&allocator->waiting.deferred, addresses, count);
+    pleat_lock_release(&allocator->lock);
+    return status;
+}
+
+pleat_status_t pleat_allocator_set_stale(pleat_allocator_t *allocator,
+                                         const pleat_devptr_t *addresses, size_t count)
+{
+    pleat_lock_acquire(&allocator->lock);
+    const pleat_status_t status =
+        pleat_deferred_set_stale(&allocator->waiting.deferred, addresses, count);
     pleat_lock_release(&allocator->lock);
     return status;
 }

@@ -15,6 +15,7 @@
 #include "options.h"
 #include "pleated_place.h"
 #include "pool.h"
+#include "private_pool.h"
 #include "size_class.h"
 #include "stats.h"
 #include "waiting.h"
@@ -48,7 +49,17 @@ struct pleat_allocator {
     pleat_observer_fn_t observer;
     void *observer_context;
     pleat_oom_info_t last_oom;
+    pleat_private_pools_t private_pools;
+    pleat_free_memory_fn_t free_memory; /* NULL: none */
+    void *free_memory_context;
 };
+
+/* Is a redirection to a private pool open? Then no event is recorded, queried or waited for, and no
+ * memory is flushed for a retry. */
+static inline bool pleat_allocator_is_redirecting(const pleat_allocator_t *allocator)
+{
+    return pleat_private_pools_are_redirecting(&allocator->private_pools);
+}
 
 /* Tell the observer, if there is one. */
 static inline void pleat_allocator_trace(const pleat_allocator_t *allocator, pleat_action_t action,
@@ -90,6 +101,24 @@ const pleat_stats_t *pleat_allocator_stats(const pleat_allocator_t *allocator);
 PLEAT_NODISCARD pleat_status_t pleat_allocator_set_stream_order(pleat_allocator_t *allocator,
                                                                 const pleat_stream_t *streams,
                                                                 size_t count);
+
+/*
+ * For replays of a recording that knows the orders of hash tables. The next resolution of deferred
+ * frees (deferred.h) ends those at @p addresses first and in this order, the others behind them in
+ * the order of the frees; and it drops all uses of the blocks of set_stale, so that these frees are
+ * complete at once. The next time that freeable pools give memory back those of @p ids are first
+ * and in this order, the others follow in rising order of ids. Each order is forgotten after that
+ * one time; count 0 forgets it at once. ERR_OOM_HOST: nothing changed. They take the lock.
+ */
+PLEAT_NODISCARD pleat_status_t pleat_allocator_set_deferred_order(pleat_allocator_t *allocator,
+                                                                  const pleat_devptr_t *addresses,
+                                                                  size_t count);
+PLEAT_NODISCARD pleat_status_t pleat_allocator_set_stale(pleat_allocator_t *allocator,
+                                                         const pleat_devptr_t *addresses,
+                                                         size_t count);
+PLEAT_NODISCARD pleat_status_t pleat_allocator_set_freeable_order(pleat_allocator_t *allocator,
+                                                                  const pleat_pool_id_t *ids,
+                                                                  size_t count);
 
 /* Called for each free that waits: for @p stream, whose work up to the free is over or not. */
 typedef void (*pleat_waiting_visit_fn_t)(void *context, pleat_stream_t stream,

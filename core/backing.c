@@ -44,6 +44,17 @@ static void discard_wait(pleat_allocator_t *allocator, const pleat_block_t *bloc
     }
 }
 
+static void discard_segment(pleat_allocator_t *allocator, const pleat_block_t *head)
+{
+    uint64_t bytes = 0;
+    for (const pleat_block_t *block = head; block != NULL; block = block->right) {
+        bytes += block->bytes;
+    }
+    /* Destruction goes on with the next segment when the device refuses one. */
+    const pleat_status_t ignored = pleat_backing_classic_give_back(allocator, head, bytes);
+    (void)ignored;
+}
+
 void pleat_backing_discard(pleat_allocator_t *allocator)
 {
     for (pleat_block_slab_t *slab = allocator->blocks.slabs; slab != NULL; slab = slab->next) {
@@ -57,9 +68,7 @@ void pleat_backing_discard(pleat_allocator_t *allocator)
             pleat_fence_drop(allocator, block->fence);
             block->fence = NULL;
             if (pleat_block_is_plain(block) && block->left == NULL) {
-                /* Destruction goes on with the next segment when the device refuses one. */
-                const pleat_status_t ignored = pleat_vmm_mem_free(allocator->vmm, block->address);
-                (void)ignored;
+                discard_segment(allocator, block);
             }
         }
     }

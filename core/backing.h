@@ -18,6 +18,7 @@
 #include "block.h"
 
 typedef struct pleat_allocator pleat_allocator_t;
+typedef struct pleat_backing_ops pleat_backing_ops_t;
 
 /* A request on its way through the engine. */
 typedef struct pleat_request {
@@ -26,11 +27,12 @@ typedef struct pleat_request {
     uint64_t segment_bytes;   /* of a plain segment for it; what the limit is tested with */
     pleat_stream_t stream;
     pleat_pool_t *pool;
-    bool is_single;          /* the memory must lie in one chunk */
+    const pleat_backing_ops_t *backing; /* what serves it */
+    bool is_single;                     /* the memory must lie in one chunk */
     pleat_free_bins_t *bins; /* of the stream in the pool; NULL while nothing was reserved */
 } pleat_request_t;
 
-typedef struct pleat_backing_ops {
+struct pleat_backing_ops {
     const char *name;
 
     /* Blocks that `supply` may take from the store without reserving them itself. */
@@ -42,10 +44,11 @@ typedef struct pleat_backing_ops {
 
     /*
      * No free block of the pool serves @p request: find or get memory by whatever the mode has, and
-     * give idle memory up for it as far as needed. ERR_OOM_DEVICE: everything was tried. Any other
-     * error is the device's or ERR_OOM_HOST.
+     * give idle memory up for it as far as needed. Memory of an overflow pool makes the request one
+     * of that pool. ERR_OOM_DEVICE: everything was tried. Any other error is the device's or
+     * ERR_OOM_HOST.
      */
-    pleat_status_t (*supply)(pleat_allocator_t *allocator, const pleat_request_t *request,
+    pleat_status_t (*supply)(pleat_allocator_t *allocator, pleat_request_t *request,
                              pleat_block_t **block_out);
 
     /* Let a request ask for memory in one chunk; NULL: all memory of the mode is so.
@@ -55,7 +58,7 @@ typedef struct pleat_backing_ops {
     /* Should @p block be split when it serves @p request? */
     bool (*should_split)(const pleat_allocator_t *allocator, const pleat_block_t *block,
                          const pleat_request_t *request);
-} pleat_backing_ops_t;
+};
 
 /* The table of a mode. */
 const pleat_backing_ops_t *pleat_backing_of(pleat_mode_t mode);
@@ -80,6 +83,12 @@ PLEAT_NODISCARD pleat_status_t pleat_backing_release(pleat_allocator_t *allocato
 /* Give a whole free plain segment back. The device's error: nothing changed. */
 PLEAT_NODISCARD pleat_status_t pleat_backing_classic_release(pleat_allocator_t *allocator,
                                                              pleat_block_t *block);
+
+/* Give the plain segment of @p bytes that begins with @p block to whom it came from: the device, or
+ * the source of its pool. The device's error: nothing changed. */
+PLEAT_NODISCARD pleat_status_t pleat_backing_classic_give_back(pleat_allocator_t *allocator,
+                                                               const pleat_block_t *block,
+                                                               uint64_t bytes);
 
 /* Give all memory back whatever the blocks do; the allocator is being destroyed. */
 void pleat_backing_discard(pleat_allocator_t *allocator);

@@ -20,16 +20,48 @@ static pleat_block_t *classic_make_block(pleat_allocator_t *allocator,
     return pleat_block_store_make(&allocator->blocks, &identity);
 }
 
+/* A segment of the device, or of the pool's own source. */
+static pleat_status_t classic_obtain(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                     pleat_devptr_t *address_out)
+{
+    const pleat_private_pool_t *owner = request->pool->owner;
+    if (owner == NULL || owner->source.alloc == NULL) {
+        return pleat_vmm_mem_alloc(allocator->vmm, request->segment_bytes, address_out);
+    }
+    const pleat_devptr_t address =
+        owner->source.alloc(owner->source.context, request->segment_bytes, request->stream);
+    if (address == 0) {
+        pleat_error_set("the source of a private pool has no %llu bytes",
+                        (unsigned long long)request->segment_bytes);
+        return PLEAT_ERR_OOM_DEVICE;
+    }
+    *address_out = address;
+    return PLEAT_OK;
+}
+
+pleat_status_t pleat_backing_classic_give_back(pleat_allocator_t *allocator,
+                                               const pleat_block_t *block, uint64_t bytes)
+{
+    const pleat_private_pool_t *owner = block->pool->owner;
+    if (owner == NULL || owner->source.alloc == NULL) {
+        return pleat_vmm_mem_free(allocator->vmm, block->address);
+    }
+    owner->source.free(owner->source.context, block->address, bytes, block->stream);
+    return PLEAT_OK;
+}
+
 static pleat_status_t classic_grow(pleat_allocator_t *allocator, const pleat_request_t *request,
                                    pleat_block_t **block_out)
 {
     const uint64_t bytes = request->segment_bytes;
+    pleat_private_pool_t *owner = request->pool->owner;
     pleat_devptr_t address = 0;
-    const pleat_status_t status = pleat_vmm_mem_alloc(allocator->vmm, bytes, &address);
+    const pleat_status_t status = classic_obtain(allocator, request, &address);
     if (status != PLEAT_OK) {
         return status;
     }
     *block_out = classic_make_block(allocator, request, address);
+    pleat_private_pool_hold(owner);
     allocator->held_bytes += bytes;
     pleat_stats_t *stats = &allocator->stats;
     pleat_stats_increase(stats->segment, request->pool->kind, 1);
@@ -56,10 +88,11 @@ static bool classic_should_split(const pleat_allocator_t *allocator, const pleat
 pleat_status_t pleat_backing_classic_release(pleat_allocator_t *allocator, pleat_block_t *block)
 {
     PLEAT_ASSERT(pleat_backing_is_whole(block));
-    const pleat_status_t status = pleat_vmm_mem_free(allocator->vmm, block->address);
+    const pleat_status_t status = pleat_backing_classic_give_back(allocator, block, block->bytes);
     if (status != PLEAT_OK) {
         return status;
     }
+    pleat_private_pool_let_go(block->pool->owner);
     pleat_stats_t *stats = &allocator->stats;
     stats->num_device_free += 1;
     pleat_allocator_trace(allocator, PLEAT_ACTION_SEGMENT_FREE, block->address, block->bytes,
@@ -76,7 +109,7 @@ pleat_status_t pleat_backing_classic_release(pleat_allocator_t *allocator, pleat
     return PLEAT_OK;
 }
 
-static pleat_status_t classic_supply(pleat_allocator_t *allocator, const pleat_request_t *request,
+static pleat_status_t classic_supply(pleat_allocator_t *allocator, pleat_request_t *request,
                                      pleat_block_t **block_out)
 {
     return pleat_reclaim_chain(allocator, request, classic_grow, block_out);

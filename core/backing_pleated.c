@@ -653,7 +653,7 @@ static pleat_status_t pleated_retry(pleat_allocator_t *allocator, const pleat_re
     }
 }
 
-static pleat_status_t pleated_supply(pleat_allocator_t *allocator, const pleat_request_t *request,
+static pleat_status_t pleated_supply(pleat_allocator_t *allocator, pleat_request_t *request,
                                      pleat_block_t **block_out)
 {
     allocator->now_ns = pleat_vmm_clock_ns(allocator->vmm);

@@ -122,7 +122,7 @@ static pleat_status_t torch_grow(pleat_allocator_t *allocator, const pleat_reque
     return PLEAT_OK;
 }
 
-static pleat_status_t torch_supply(pleat_allocator_t *allocator, const pleat_request_t *request,
+static pleat_status_t torch_supply(pleat_allocator_t *allocator, pleat_request_t *request,
                                    pleat_block_t **block_out)
 {
     return pleat_reclaim_chain(allocator, request, torch_grow, block_out);

@@ -15,6 +15,7 @@
 
 typedef struct pleat_block pleat_block_t;
 typedef struct pleat_pool pleat_pool_t;
+typedef struct pleat_private_pool pleat_private_pool_t;
 typedef struct pleat_wait pleat_wait_t;
 typedef struct pleat_range pleat_range_t;
 typedef struct pleat_arena pleat_arena_t;

@@ -6,7 +6,8 @@
  *   A3  A free block is in the set of its pool, every other block in none.
  *   A4  The address map has one entry per live block and no other.
  *   A5  requested <= allocated <= active <= reserved, and each equals the sum over the blocks.
- *   A6  A block waits exactly if it counts pending events, as many as stand in the queues.
+ *   A6  A block waits exactly if it counts pending events, as many as stand in the queues, or if it
+ *       is in the list of frees that are put off and has uses.
  *   A7  Segments do not overlap.
  *   R1  The pages under a mapped block of a range are mapped, those under an unmapped one are not.
  *   M1  unreturnable_bytes and mappings are the sums over segments, slabs, ranges, handles and
@@ -20,6 +21,9 @@
  *   P3  The sums of an arena are those over its blocks.
  *   V1  A handle is in a view at most once, and its piece in the list of the handle.
  *   V2  The parts of a view's block are in use as parts and add up to it.
+ *   L1  Private pools rise by id and own their pools.
+ *   L2  A private pool counts the plain segments, ranges and arenas that it has.
+ *   L3  A redirection leads to a private pool of the list, which is pinned, no two to the same one.
  *   A8  After destruction the device reports nothing left; the tests of the device's usage see it.
  *   F1-F4 of the free sets: see free_set.h.
  */
@@ -41,6 +45,10 @@ typedef struct check_sums {
     uint64_t split[PLEAT_STAT_KIND_COUNT];
     uint64_t split_bytes[PLEAT_STAT_KIND_COUNT];
     uint64_t free_count[PLEAT_STAT_KIND_COUNT];
+    uint64_t private_free_count; /* free blocks of private pools' sets */
+    uint64_t private_unmapped_count;
+    uint64_t holding_count; /* plain segments, ranges and arenas of private pools */
+    uint64_t deferred_count;
     uint64_t unmapped_count;
     uint64_t pinned_bytes; /* free, and cannot go back */
     uint64_t mapping_count;
@@ -93,6 +101,12 @@ static bool check_neighbours(const pleat_block_t *block)
     return true;
 }
 
+/* Blocks of private pools are counted apart where free sets and lists are. */
+static bool check_is_private(const pleat_block_t *block)
+{
+    return block->pool->owner != NULL;
+}
+
 static bool check_free_block(const pleat_block_t *block, check_sums_t *sums)
 {
     if (!pleat_free_set_contains(&block->pool->free_blocks, block)) {
@@ -103,7 +117,11 @@ static bool check_free_block(const pleat_block_t *block, check_sums_t *sums)
                    ? true
                    : check_refuse("A1", block, "it is free and not its arena's stream's");
     }
-    check_add(sums->free_count, block->pool->kind, 1);
+    if (check_is_private(block)) {
+        sums->private_free_count++;
+    } else {
+        check_add(sums->free_count, block->pool->kind, 1);
+    }
     if (block->range != NULL) {
         sums->pinned_bytes += pleat_range_pinned_bytes(block->range, block->address, block->bytes);
     } else if (pleat_block_is_split(block)) {
@@ -129,7 +147,9 @@ static bool check_active_block(const pleat_allocator_t *allocator, const pleat_b
     const bool is_mapped = pleat_address_map_find(&allocator->live, block->address) == block;
     if (block->use == PLEAT_BLOCK_USE_WAITING) {
         sums->event_count += block->event_count;
-        return block->event_count > 0 && block->uses == NULL
+        const bool is_deferred = block->event_count == 0 && block->uses != NULL;
+        sums->deferred_count += is_deferred;
+        return is_deferred || (block->event_count > 0 && block->uses == NULL)
                    ? true
                    : check_refuse("A6", block, "it waits without a pending event");
     }
@@ -177,15 +197,27 @@ static bool check_unmapped_block(const pleat_block_t *block, check_sums_t *sums)
     while (listed != NULL && listed != block) {
         listed = pleat_unmapped_list_next(listed);
     }
-    sums->unmapped_count++;
+    if (check_is_private(block)) {
+        sums->private_unmapped_count++;
+    } else {
+        sums->unmapped_count++;
+    }
     return listed == block ? true : check_refuse("R2", block, "it is unmapped but not in the list");
 }
 
 static bool check_pool(const pleat_allocator_t *allocator, const pleat_block_t *block)
 {
     const pleat_pool_t *pool = block->pool;
-    if (block->arena != NULL ? pool != &block->arena->pool
-                             : pool != &allocator->large_pool && pool != &allocator->small_pool) {
+    const pleat_private_pool_t *owner = pool->owner;
+    const pleat_private_pool_t *listed = allocator->private_pools.first;
+    while (owner != NULL && listed != NULL && listed != owner) {
+        listed = listed->next;
+    }
+    const bool is_known = owner == NULL || listed == owner;
+    const pleat_pool_t *large = owner == NULL ? &allocator->large_pool : &owner->large;
+    const pleat_pool_t *small = owner == NULL ? &allocator->small_pool : &owner->small;
+    if (!is_known ||
+        (block->arena != NULL ? pool != &block->arena->pool : pool != large && pool != small)) {
         return check_refuse("A1", block, "it has no pool of this allocator");
     }
     return true;
@@ -220,6 +252,15 @@ static void check_add_reserved(const pleat_block_t *block, check_sums_t *sums)
     }
 }
 
+/* L2: the first block of what a private pool holds of the device. */
+static void check_add_holding(const pleat_block_t *block, check_sums_t *sums)
+{
+    if (check_is_private(block) && block->left == NULL && block->slab == NULL &&
+        block->view == NULL) {
+        sums->holding_count++;
+    }
+}
+
 static bool check_block(const pleat_allocator_t *allocator, const pleat_block_t *block,
                         check_sums_t *sums)
 {
@@ -228,6 +269,7 @@ static bool check_block(const pleat_allocator_t *allocator, const pleat_block_t 
         (block->view != NULL && !check_view_block(block))) {
         return false;
     }
+    check_add_holding(block, sums);
     if (block->use == PLEAT_BLOCK_USE_UNMAPPED) {
         return block->arena != NULL || check_unmapped_block(block, sums);
     }
@@ -311,6 +353,27 @@ static bool check_sums(const pleat_allocator_t *allocator, const check_sums_t *s
            check_equal("M1", "mappings", sums->mapping_count, allocator->stats.mappings);
 }
 
+/* A6: deferred frees are in the list, as many as there are. */
+static bool check_deferred(const pleat_waiting_t *waiting, const check_sums_t *sums)
+{
+    size_t count = 0;
+    const pleat_block_t *last = NULL;
+    for (const pleat_block_t *block = waiting->deferred.first; block != NULL;
+         block = block->next_live) {
+        if (block->use != PLEAT_BLOCK_USE_WAITING || block->uses == NULL) {
+            return check_refuse("A6", block, "it is put off but does not wait, or for nothing");
+        }
+        last = block;
+        count++;
+    }
+    return check_equal("A6", "frees put off, as counted", count,
+                       (int64_t)waiting->deferred.count) &&
+           check_equal("A6", "frees put off", sums->deferred_count, (int64_t)count) &&
+           check_equal("A6", "the last free put off is known", last == waiting->deferred.last, 1) &&
+           check_equal("A6", "waits and frees put off", waiting->wait_count + count,
+                       (int64_t)waiting->open_count);
+}
+
 /* A6: every queue's waits belong to waiting blocks, and only queues with waits are active. */
 static bool check_waiting(const pleat_waiting_t *waiting)
 {
@@ -333,6 +396,68 @@ static bool check_waiting(const pleat_waiting_t *waiting)
     }
     return check_equal("A6", "queues to visit", filled_count, (int64_t)active_count) &&
            check_equal("A6", "waits", wait_count, (int64_t)waiting->wait_count);
+}
+
+/* ---- private pools ---- */
+
+/* L1: rising by id. The sums over all of them. */
+static bool check_pools(const pleat_allocator_t *allocator, const check_sums_t *sums)
+{
+    uint64_t free_count = 0;
+    uint64_t unmapped_count = 0;
+    uint64_t holding_count = 0;
+    for (const pleat_private_pool_t *pool = allocator->private_pools.first; pool != NULL;
+         pool = pool->next) {
+        const pleat_private_pool_t *next = pool->next;
+        if (next != NULL &&
+            (next->id.first < pool->id.first ||
+             (next->id.first == pool->id.first && next->id.second <= pool->id.second))) {
+            pleat_error_set("L1: the private pool (%llu, %llu) does not rise",
+                            (unsigned long long)next->id.first,
+                            (unsigned long long)next->id.second);
+            return false;
+        }
+        if (pool->large.owner != pool || pool->small.owner != pool) {
+            pleat_error_set("L1: the private pool (%llu, %llu) does not own its pools",
+                            (unsigned long long)pool->id.first,
+                            (unsigned long long)pool->id.second);
+            return false;
+        }
+        free_count += pleat_free_set_count(&pool->large.free_blocks) +
+                      pleat_free_set_count(&pool->small.free_blocks);
+        unmapped_count += pool->large.unmapped.count + pool->small.unmapped.count;
+        holding_count += pool->holding_count;
+        if (!pleat_free_set_check(&pool->large.free_blocks) ||
+            !pleat_free_set_check(&pool->small.free_blocks)) {
+            return false;
+        }
+    }
+    return check_equal("A3", "free blocks of private pools", sums->private_free_count,
+                       (int64_t)free_count) &&
+           check_equal("R2", "unmapped blocks of private pools", sums->private_unmapped_count,
+                       (int64_t)unmapped_count) &&
+           check_equal("L2", "what private pools hold", sums->holding_count,
+                       (int64_t)holding_count);
+}
+
+/* L3: redirections lead to pools of the list, which know of them. */
+static bool check_redirections(const pleat_allocator_t *allocator)
+{
+    const pleat_private_pools_t *pools = &allocator->private_pools;
+    const size_t count = atomic_load_explicit(&pools->redirection_count, memory_order_relaxed);
+    for (size_t i = 0; i < count; i++) {
+        const pleat_private_pool_t *pool = pools->redirections[i].pool;
+        bool is_double = false;
+        for (size_t k = 0; k < i; k++) {
+            is_double = is_double || pools->redirections[k].pool == pool;
+        }
+        if (is_double || pleat_private_pool_find(pools, pool->id) != pool || pool->pin_count == 0) {
+            pleat_error_set("L3: redirection %zu leads to a pool that %s", i,
+                            is_double ? "another one leads to" : "is not there or not pinned");
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---- pleated mode ---- */
@@ -540,7 +665,8 @@ static pleat_status_t check_all(const pleat_allocator_t *allocator)
         }
     }
     if (!check_pleated(allocator, &sums) || !check_sums(allocator, &sums) ||
-        !check_waiting(&allocator->waiting) ||
+        !check_waiting(&allocator->waiting) || !check_deferred(&allocator->waiting, &sums) ||
+        !check_pools(allocator, &sums) || !check_redirections(allocator) ||
         !pleat_free_set_check(&allocator->large_pool.free_blocks) ||
         !pleat_free_set_check(&allocator->small_pool.free_blocks)) {
         return PLEAT_ERR_INVALID;

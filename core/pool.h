@@ -16,7 +16,9 @@ struct pleat_pool {
     pleat_free_set_t free_blocks;
     pleat_unmapped_list_t unmapped; /* of expandable ranges */
     pleat_stat_kind_t kind;         /* small or large: which row of the counters */
+    bool keeps_whole;               /* its blocks are not split */
     uint64_t search_count;          /* searches so far; moves only while garbage collection is on */
+    pleat_private_pool_t *owner;    /* NULL: no private pool */
 };
 
 static inline bool pleat_pool_is_small(const pleat_pool_t *pool)

@@ -69,6 +69,7 @@ pleat_status_t pleat_range_create(pleat_allocator_t *allocator, const pleat_requ
     block->range = range;
     pleat_unmapped_list_insert(&request->pool->unmapped, block);
     range_link(allocator, range);
+    pleat_private_pool_hold(request->pool->owner);
     *block_out = block;
     return PLEAT_OK;
 }
@@ -77,11 +78,23 @@ static void range_destroy(pleat_allocator_t *allocator, pleat_block_t *block)
 {
     pleat_range_t *range = block->range;
     PLEAT_ASSERT(!pleat_block_is_split(block));
+    pleat_private_pool_let_go(block->pool->owner);
     pleat_unmapped_list_remove(&block->pool->unmapped, block);
     pleat_block_store_give(&allocator->blocks, block);
     range_unlink(allocator, range);
     pleat_chunked_range_fini(&range->pages, allocator->vmm);
     free(range);
+}
+
+void pleat_range_end_unmapped(pleat_allocator_t *allocator, pleat_pool_t *pool)
+{
+    pleat_block_t *next = NULL;
+    for (pleat_block_t *block = pool->unmapped.first; block != NULL; block = next) {
+        next = block->child[1];
+        if (!pleat_block_is_split(block)) {
+            range_destroy(allocator, block);
+        }
+    }
 }
 
 void pleat_range_discard(pleat_allocator_t *allocator, pleat_range_t *range)

@@ -58,6 +58,9 @@ PLEAT_NODISCARD pleat_status_t pleat_range_map_block(pleat_allocator_t *allocato
 PLEAT_NODISCARD pleat_status_t pleat_range_release_block(pleat_allocator_t *allocator,
                                                          pleat_block_t *block);
 
+/* Destroy the ranges of a pool in which nothing is mapped: a device that had no page left them. */
+void pleat_range_end_unmapped(pleat_allocator_t *allocator, pleat_pool_t *pool);
+
 /* Unmap and free a range whatever its blocks do; the allocator is being destroyed. */
 void pleat_range_discard(pleat_allocator_t *allocator, pleat_range_t *range);
 

@@ -4,7 +4,9 @@
 #include "reclaim.h"
 
 #include "pleated.h"
+#include "range.h"
 #include "retire.h"
+#include "serve.h"
 
 /* ---- garbage collection ---- */
 
@@ -151,8 +153,91 @@ pleat_status_t pleat_reclaim_pools(pleat_allocator_t *allocator)
     return status != PLEAT_OK ? status : reclaim_pool(allocator, &allocator->small_pool);
 }
 
+/* ---- private pools ---- */
+
+/* Small before large, unlike the pools above, as PyTorch does. */
+static pleat_status_t reclaim_freeable(pleat_allocator_t *allocator, pleat_private_pool_t *pool)
+{
+    PLEAT_ASSERT(pool->use_count == 0);
+    pleat_status_t status = reclaim_pool(allocator, &pool->small);
+    if (status == PLEAT_OK) {
+        status = reclaim_pool(allocator, &pool->large);
+    }
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    pleat_range_end_unmapped(allocator, &pool->small);
+    pleat_range_end_unmapped(allocator, &pool->large);
+    if (pool->holding_count == 0 && pool->pin_count == 0) {
+        pleat_private_pool_end(&allocator->private_pools, pool);
+    }
+    return PLEAT_OK;
+}
+
+pleat_status_t pleat_reclaim_one_freeable(pleat_allocator_t *allocator, pleat_private_pool_t *pool)
+{
+    const pleat_status_t status = pleat_allocator_is_redirecting(allocator)
+                                      ? PLEAT_OK
+                                      : pleat_retire_synchronize_owner(allocator, pool);
+    return status != PLEAT_OK ? status : reclaim_freeable(allocator, pool);
+}
+
+/* Those of the order that was set, then all; what was emptied once has nothing left. */
+static pleat_status_t reclaim_all_freeable(pleat_allocator_t *allocator)
+{
+    pleat_private_pools_t *pools = &allocator->private_pools;
+    pleat_status_t status = PLEAT_OK;
+    for (size_t i = 0; i < pools->freeable_order_count && status == PLEAT_OK; i++) {
+        pleat_private_pool_t *pool = pleat_private_pool_find(pools, pools->freeable_order[i]);
+        if (pool != NULL && pool->use_count == 0) {
+            status = reclaim_freeable(allocator, pool);
+        }
+    }
+    pools->freeable_order_count = 0;
+    pleat_private_pool_t *next = NULL;
+    for (pleat_private_pool_t *pool = pools->first; pool != NULL && status == PLEAT_OK;
+         pool = next) {
+        next = pool->next;
+        if (pool->use_count == 0) {
+            status = reclaim_freeable(allocator, pool);
+        }
+    }
+    return status;
+}
+
+/* Free memory of an overflow pool, for a request outside every private pool, which becomes one of
+ * that pool; NULL: none. */
+static pleat_block_t *reclaim_search_overflow(pleat_allocator_t *allocator,
+                                              pleat_request_t *request)
+{
+    if (request->pool->owner != NULL) {
+        return NULL;
+    }
+    for (pleat_private_pool_t *pool = allocator->private_pools.first; pool != NULL;
+         pool = pool->next) {
+        if (!pool->is_overflow || pool->use_count == 0) {
+            continue;
+        }
+        pleat_request_t other = *request;
+        other.bins = NULL;
+        pleat_private_pool_direct(allocator, pool, &other);
+        other.backing = pleat_backing_classic(); /* PyTorch: expandable segments do not count */
+        pleat_block_t *block = pleat_serve_search(allocator, &other);
+        if (block != NULL) {
+            *request = other;
+            return block;
+        }
+    }
+    return NULL;
+}
+
+/* ---- everything there is ---- */
+
 pleat_status_t pleat_reclaim_all(pleat_allocator_t *allocator)
 {
+    if (pleat_allocator_is_redirecting(allocator)) {
+        return reclaim_all_freeable(allocator);
+    }
     pleat_status_t status = pleat_retire_synchronize(allocator);
     if (status == PLEAT_OK) {
         status = pleat_reclaim_pools(allocator);
@@ -161,7 +246,7 @@ pleat_status_t pleat_reclaim_all(pleat_allocator_t *allocator)
         uint64_t released_bytes = 0;
         status = pleat_pleated_release(allocator, UINT64_MAX, true, &released_bytes);
     }
-    return status;
+    return status != PLEAT_OK ? status : reclaim_all_freeable(allocator);
 }
 
 /* ---- the chain ---- */
@@ -179,7 +264,7 @@ static pleat_status_t reclaim_grow(pleat_allocator_t *allocator, const pleat_req
     return grow(allocator, request, block_out);
 }
 
-pleat_status_t pleat_reclaim_chain(pleat_allocator_t *allocator, const pleat_request_t *request,
+pleat_status_t pleat_reclaim_chain(pleat_allocator_t *allocator, pleat_request_t *request,
                                    pleat_grow_fn_t grow, pleat_block_t **block_out)
 {
     if (pleat_options_collects_garbage(&allocator->options)) {
@@ -192,6 +277,10 @@ pleat_status_t pleat_reclaim_chain(pleat_allocator_t *allocator, const pleat_req
     if (status != PLEAT_ERR_OOM_DEVICE) {
         return status;
     }
+    *block_out = reclaim_search_overflow(allocator, request);
+    if (*block_out != NULL) {
+        return PLEAT_OK;
+    }
     bool is_enough = false;
     status = pleat_reclaim_oversize(allocator, request, &is_enough);
     if (status != PLEAT_OK) {
@@ -202,6 +291,9 @@ pleat_status_t pleat_reclaim_chain(pleat_allocator_t *allocator, const pleat_req
         if (status != PLEAT_ERR_OOM_DEVICE) {
             return status;
         }
+    }
+    if (pleat_allocator_is_redirecting(allocator)) {
+        return PLEAT_ERR_OOM_DEVICE;
     }
     status = pleat_reclaim_all(allocator);
     if (status != PLEAT_OK) {

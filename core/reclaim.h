@@ -30,17 +30,24 @@ typedef pleat_status_t (*pleat_grow_fn_t)(pleat_allocator_t *allocator,
                                           pleat_block_t **block_out);
 
 /*
- * PyTorch's chain: garbage collection; the device, within the limit; oversize blocks and the device
- * again; everything and the device again, which counts as a retry.
+ * PyTorch's chain: garbage collection; the device, within the limit; overflow pools; oversize
+ * blocks and the device again; unless requests are redirected, everything and the device again,
+ * which counts as a retry.
  */
 PLEAT_NODISCARD pleat_status_t pleat_reclaim_chain(pleat_allocator_t *allocator,
-                                                   const pleat_request_t *request,
-                                                   pleat_grow_fn_t grow, pleat_block_t **block_out);
+                                                   pleat_request_t *request, pleat_grow_fn_t grow,
+                                                   pleat_block_t **block_out);
 
 /* Give back every free plain segment and what can go of PyTorch's ranges; waits for no free. */
 PLEAT_NODISCARD pleat_status_t pleat_reclaim_pools(pleat_allocator_t *allocator);
 
-/* Wait for all waiting frees, then give back all free memory. */
+/* Give back the free memory of a freeable private pool, after waiting for its own frees unless
+ * requests are redirected; the pool ends if nothing of it is left. */
+PLEAT_NODISCARD pleat_status_t pleat_reclaim_one_freeable(pleat_allocator_t *allocator,
+                                                          pleat_private_pool_t *pool);
+
+/* Wait for all waiting frees, then give back all free memory, that of freeable private pools last.
+ * While requests are redirected only these: others may wait for nothing. */
 PLEAT_NODISCARD pleat_status_t pleat_reclaim_all(pleat_allocator_t *allocator);
 
 #endif

@@ -3,6 +3,7 @@
  */
 #include "retire.h"
 
+#include "deferred.h"
 #include "pleated.h"
 #include "range.h"
 
@@ -95,7 +96,8 @@ pleat_status_t pleat_retire_block(pleat_allocator_t *allocator, pleat_block_t **
 {
     pleat_block_t *block = *link;
     PLEAT_ASSERT(block->use == PLEAT_BLOCK_USE_LIVE);
-    if (block->uses != NULL) {
+    const bool is_used_elsewhere = block->uses != NULL;
+    if (is_used_elsewhere && !pleat_allocator_is_redirecting(allocator)) {
         const pleat_status_t status = pleat_waiting_begin(&allocator->waiting, block);
         if (status != PLEAT_OK) {
             return status;
@@ -111,24 +113,53 @@ pleat_status_t pleat_retire_block(pleat_allocator_t *allocator, pleat_block_t **
         pleat_stat_decrease(&stats->oversize_allocations, 1);
     }
     block->use = PLEAT_BLOCK_USE_WAITING;
-    if (block->event_count == 0) {
+    if (!is_used_elsewhere) {
         retire_complete(allocator, block);
+    } else if (block->event_count == 0) {
+        pleat_deferred_add(&allocator->waiting, block);
     }
     return PLEAT_OK;
 }
 
-pleat_status_t pleat_retire_poll(pleat_allocator_t *allocator)
+static pleat_status_t __attribute__((noinline)) retire_look(pleat_allocator_t *allocator)
 {
-    if (allocator->waiting.active == NULL) {
+    if (pleat_allocator_is_redirecting(allocator)) {
         return PLEAT_OK;
     }
-    return pleat_waiting_poll(&allocator->waiting, retire_complete, allocator);
+    const pleat_status_t status =
+        pleat_deferred_resolve(&allocator->waiting, retire_complete, allocator);
+    return status != PLEAT_OK ? status
+                              : pleat_waiting_poll(&allocator->waiting, retire_complete, allocator);
+}
+
+pleat_status_t pleat_retire_poll(pleat_allocator_t *allocator)
+{
+    return allocator->waiting.open_count == 0 ? PLEAT_OK : retire_look(allocator);
+}
+
+pleat_status_t pleat_retire_resolve(pleat_allocator_t *allocator)
+{
+    PLEAT_ASSERT(!pleat_allocator_is_redirecting(allocator));
+    return pleat_deferred_resolve(&allocator->waiting, retire_complete, allocator);
 }
 
 pleat_status_t pleat_retire_synchronize(pleat_allocator_t *allocator)
 {
     allocator->stats.num_sync_all_streams += 1;
-    return pleat_waiting_finish(&allocator->waiting, retire_complete, allocator);
+    const pleat_status_t status = pleat_retire_resolve(allocator);
+    return status != PLEAT_OK
+               ? status
+               : pleat_waiting_finish(&allocator->waiting, retire_complete, allocator);
+}
+
+pleat_status_t pleat_retire_synchronize_owner(pleat_allocator_t *allocator,
+                                              const pleat_private_pool_t *owner)
+{
+    allocator->stats.num_sync_all_streams += 1;
+    const pleat_status_t status = pleat_retire_resolve(allocator);
+    return status != PLEAT_OK
+               ? status
+               : pleat_waiting_finish_owner(&allocator->waiting, owner, retire_complete, allocator);
 }
 
 pleat_status_t pleat_retire_wait_for_one(pleat_allocator_t *allocator, bool *has_waited_out)

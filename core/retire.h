@@ -9,12 +9,14 @@
 
 #include "allocator.h"
 
-/* Free the live block that hangs at @p link in the address map. The device's error if an event
- * cannot be recorded: nothing changed then. */
+/* Free the live block that hangs at @p link in the address map; put off (deferred.h) if other
+ * streams used it and requests are redirected. The device's error if an event cannot be recorded:
+ * nothing changed then. */
 PLEAT_NODISCARD pleat_status_t pleat_retire_block(pleat_allocator_t *allocator,
                                                   pleat_block_t **link);
 
-/* Complete the frees whose streams are done. The device's error if it cannot tell. */
+/* Resolve deferred frees, then complete the frees whose streams are done; nothing at all while
+ * requests are redirected. The device's error if it cannot tell. */
 PLEAT_NODISCARD pleat_status_t pleat_retire_poll(pleat_allocator_t *allocator);
 
 /* Wait until one more free is complete, that at the front of the first queue, and take along what
@@ -22,7 +24,16 @@ PLEAT_NODISCARD pleat_status_t pleat_retire_poll(pleat_allocator_t *allocator);
 PLEAT_NODISCARD pleat_status_t pleat_retire_wait_for_one(pleat_allocator_t *allocator,
                                                          bool *has_waited_out);
 
-/* Wait for all frees that wait; counted in num_sync_all_streams. */
+/* Resolve deferred frees; requests must not be redirected. The device's error as
+ * pleat_deferred_resolve. */
+PLEAT_NODISCARD pleat_status_t pleat_retire_resolve(pleat_allocator_t *allocator);
+
+/* Wait for all frees that wait, deferred ones too; counted in num_sync_all_streams. Requests must
+ * not be redirected. */
 PLEAT_NODISCARD pleat_status_t pleat_retire_synchronize(pleat_allocator_t *allocator);
+
+/* The same for those of one private pool; deferred frees of all pools are resolved. */
+PLEAT_NODISCARD pleat_status_t pleat_retire_synchronize_owner(pleat_allocator_t *allocator,
+                                                              const pleat_private_pool_t *owner);
 
 #endif

@@ -10,13 +10,18 @@ pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t reque
                                     pleat_stream_t stream)
 {
     const uint64_t bytes = pleat_size_round(&allocator->options, requested_bytes);
-    return (pleat_request_t){
+    pleat_request_t request = {
         .requested_bytes = requested_bytes,
         .bytes = bytes,
         .segment_bytes = pleat_size_segment(&allocator->options, bytes),
         .stream = stream,
         .pool = pleat_size_is_small(bytes) ? &allocator->small_pool : &allocator->large_pool,
+        .backing = allocator->backing,
     };
+    if (__builtin_expect(pleat_allocator_is_redirecting(allocator), 0)) {
+        pleat_private_pool_redirect(allocator, &request);
+    }
+    return request;
 }
 
 pleat_block_t *pleat_serve_find(pleat_allocator_t *allocator, const pleat_request_t *request)
@@ -26,7 +31,7 @@ pleat_block_t *pleat_serve_find(pleat_allocator_t *allocator, const pleat_reques
             ? pleat_free_bins_find(request->bins, request->bytes)
             : pleat_free_set_find(&request->pool->free_blocks, request->stream, request->bytes);
     if (block != NULL && !pleat_block_is_plain(block)) {
-        block = allocator->backing->choose(allocator, request, block);
+        block = request->backing->choose(allocator, request, block);
     }
     if (block == NULL || !pleat_pool_may_serve(&allocator->options, block, request->bytes)) {
         return NULL;
@@ -37,7 +42,7 @@ pleat_block_t *pleat_serve_find(pleat_allocator_t *allocator, const pleat_reques
 /* Whatever the request may need of host memory, before anything changes. */
 static pleat_status_t serve_reserve(pleat_allocator_t *allocator, pleat_request_t *request)
 {
-    const size_t block_count = allocator->backing->supply_block_count + 1; /* one to split off */
+    const size_t block_count = request->backing->supply_block_count + 1; /* one to split off */
     request->bins = pleat_free_set_reserve(&request->pool->free_blocks, request->stream);
     if (request->bins == NULL || !pleat_block_store_reserve(&allocator->blocks, block_count) ||
         !pleat_address_map_reserve(&allocator->live)) {
@@ -48,8 +53,7 @@ static pleat_status_t serve_reserve(pleat_allocator_t *allocator, pleat_request_
     return PLEAT_OK;
 }
 
-/* Search the pool; a block that is found is taken out of its set. */
-static pleat_block_t *serve_search(pleat_allocator_t *allocator, const pleat_request_t *request)
+pleat_block_t *pleat_serve_search(pleat_allocator_t *allocator, const pleat_request_t *request)
 {
     if (pleat_options_collects_garbage(&allocator->options)) {
         request->pool->search_count++;
@@ -80,7 +84,7 @@ static void serve_report_oom(pleat_allocator_t *allocator, const pleat_request_t
         .limit_bytes = allocator->options.limit_bytes,
         .allocated_bytes = (uint64_t)allocator->stats.allocated_bytes[PLEAT_STAT_ALL].current,
         .reserved_bytes = (uint64_t)allocator->stats.reserved_bytes[PLEAT_STAT_ALL].current,
-        .private_free_bytes = 0,
+        .private_free_bytes = pleat_private_pools_free_bytes(allocator),
         .stream = request->stream,
     };
     pleat_error_set("out of device memory: %llu bytes were requested, %llu asked of the device, "
@@ -131,8 +135,8 @@ static pleat_block_t *serve_split(pleat_allocator_t *allocator, const pleat_requ
     const bool was_split = pleat_block_is_split(block);
     const bool counts_splits = pleat_block_is_plain(block) || block->slab != NULL;
     uint64_t rest_bytes = 0;
-    if (block->bytes > request->bytes &&
-        allocator->backing->should_split(allocator, block, request)) {
+    if (block->bytes > request->bytes && !request->pool->keeps_whole &&
+        request->backing->should_split(allocator, block, request)) {
         pleat_block_t *rest = block;
         block = pleat_block_store_take(&allocator->blocks);
         pleat_block_split(rest, request->bytes, block);
@@ -174,8 +178,8 @@ pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_byte
 {
     pleat_request_t request = pleat_serve_request(allocator, requested_bytes, stream);
     pleat_status_t status = PLEAT_OK;
-    if (is_single && allocator->backing->prepare_single != NULL) {
-        status = allocator->backing->prepare_single(allocator, &request);
+    if (is_single && request.backing->prepare_single != NULL) {
+        status = request.backing->prepare_single(allocator, &request);
     }
     if (status == PLEAT_OK) {
         status = serve_reserve(allocator, &request);
@@ -186,9 +190,9 @@ pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_byte
     if (status != PLEAT_OK) {
         return status;
     }
-    pleat_block_t *block = serve_search(allocator, &request);
+    pleat_block_t *block = pleat_serve_search(allocator, &request);
     if (block == NULL) {
-        status = allocator->backing->supply(allocator, &request, &block);
+        status = request.backing->supply(allocator, &request, &block);
         if (status == PLEAT_ERR_OOM_DEVICE) {
             serve_report_oom(allocator, &request);
         }

@@ -75,6 +75,9 @@ static void snapshot_add_segment(pleat_snapshot_t *snapshot, const pleat_block_t
         .is_expandable = !pleat_block_is_plain(head),
         .first_block = snapshot->block_count,
     };
+    if (head->pool->owner != NULL) {
+        segment->pool = head->pool->owner->id;
+    }
     for (const pleat_block_t *block = head; block != NULL && snapshot_is_mapped(block);
          block = block->right) {
         const pleat_block_state_t state = snapshot_state(block);

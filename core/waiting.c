@@ -3,6 +3,9 @@
  */
 #include "waiting.h"
 
+#include "deferred.h"
+#include "pool.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +17,7 @@ void pleat_waiting_init(pleat_waiting_t *waiting, pleat_vmm_t *vmm)
 
 void pleat_waiting_fini(pleat_waiting_t *waiting)
 {
-    PLEAT_ASSERT(waiting->wait_count == 0);
+    PLEAT_ASSERT(waiting->open_count == 0);
     while (waiting->reserve != NULL) {
         pleat_wait_t *wait = waiting->reserve;
         waiting->reserve = wait->next;
@@ -28,6 +31,7 @@ void pleat_waiting_fini(pleat_waiting_t *waiting)
     }
     free((void *)waiting->queues);
     free(waiting->order);
+    pleat_deferred_fini(&waiting->deferred);
     memset(waiting, 0, sizeof(*waiting));
 }
 
@@ -124,6 +128,20 @@ static void waiting_enqueue(pleat_waiting_t *waiting, pleat_wait_t *wait)
     }
     queue->last = wait;
     waiting->wait_count++;
+    waiting->open_count++;
+}
+
+/* A wait is off its queue; true if it was the last one of its block. */
+static bool waiting_end(pleat_waiting_t *waiting, pleat_wait_t *wait)
+{
+    waiting->wait_count--;
+    waiting->open_count--;
+    PLEAT_ASSERT(wait->block->event_count > 0);
+    const bool is_last = --wait->block->event_count == 0;
+    wait->block = NULL;
+    wait->next = waiting->reserve;
+    waiting->reserve = wait;
+    return is_last;
 }
 
 /* Take the front off a queue; true if it was the last wait of its block. */
@@ -131,13 +149,7 @@ static bool waiting_end_front(pleat_waiting_t *waiting, pleat_wait_queue_t *queu
 {
     pleat_wait_t *wait = queue->first;
     queue->first = wait->next;
-    waiting->wait_count--;
-    PLEAT_ASSERT(wait->block->event_count > 0);
-    const bool is_last = --wait->block->event_count == 0;
-    wait->block = NULL;
-    wait->next = waiting->reserve;
-    waiting->reserve = wait;
-    return is_last;
+    return waiting_end(waiting, wait);
 }
 
 /* ---- uses ---- */
@@ -185,6 +197,7 @@ pleat_status_t pleat_waiting_note(pleat_waiting_t *waiting, pleat_block_t *block
     }
     wait->block = block;
     wait->stream = stream;
+    wait->is_captured = false;
     wait->next = block->uses;
     block->uses = wait;
     return PLEAT_OK;
@@ -209,45 +222,101 @@ pleat_status_t pleat_waiting_begin(pleat_waiting_t *waiting, pleat_block_t *bloc
     return PLEAT_OK;
 }
 
-void pleat_waiting_drop_uses(pleat_waiting_t *waiting, pleat_block_t *block)
+void pleat_waiting_mark_captured(pleat_block_t *block, pleat_stream_t stream)
 {
-    while (block->uses != NULL) {
-        pleat_wait_t *wait = block->uses;
-        block->uses = wait->next;
+    for (pleat_wait_t *use = block->uses; use != NULL; use = use->next) {
+        use->is_captured = use->is_captured || use->stream == stream;
+    }
+}
+
+void pleat_waiting_drop_captured(pleat_waiting_t *waiting, pleat_block_t *block, bool is_all)
+{
+    pleat_wait_t **link = &block->uses;
+    while (*link != NULL) {
+        pleat_wait_t *wait = *link;
+        if (!is_all && !wait->is_captured) {
+            link = &wait->next;
+            continue;
+        }
+        *link = wait->next;
         wait->block = NULL;
         wait->next = waiting->reserve;
         waiting->reserve = wait;
     }
 }
 
+void pleat_waiting_drop_uses(pleat_waiting_t *waiting, pleat_block_t *block)
+{
+    pleat_waiting_drop_captured(waiting, block, true);
+}
+
 /* ---- completion ---- */
 
-/* Ends what is ready (or, with @p can_wait, everything) in one queue. OK or NOT_READY: go on. */
+/* What is to be ended, and what for. */
+typedef struct waiting_look {
+    bool can_wait;                     /* all of it; else what is ready */
+    const pleat_private_pool_t *owner; /* only waits of its blocks, with a wait; NULL: all */
+    pleat_wait_done_fn_t done;
+    void *context;
+} waiting_look_t;
+
+/* Ends what is ready (or everything) in one queue. OK or NOT_READY: go on. */
 static pleat_status_t waiting_drain(pleat_waiting_t *waiting, pleat_wait_queue_t *queue,
-                                    bool can_wait, pleat_wait_done_fn_t done, void *context)
+                                    const waiting_look_t *look)
 {
     while (queue->first != NULL) {
         pleat_block_t *block = queue->first->block;
         const pleat_event_t event = queue->first->event;
-        const pleat_status_t status = can_wait ? pleat_vmm_event_synchronize(waiting->vmm, event)
-                                               : pleat_vmm_event_query(waiting->vmm, event);
+        const pleat_status_t status = look->can_wait
+                                          ? pleat_vmm_event_synchronize(waiting->vmm, event)
+                                          : pleat_vmm_event_query(waiting->vmm, event);
         if (status != PLEAT_OK) {
             return status;
         }
         if (waiting_end_front(waiting, queue)) {
-            done(context, block);
+            look->done(look->context, block);
         }
     }
     return PLEAT_OK;
 }
 
-static pleat_status_t waiting_visit(pleat_waiting_t *waiting, bool can_wait,
-                                    pleat_wait_done_fn_t done, void *context)
+/* Waits for and ends those waits of one queue that are of blocks of @p owner. */
+static pleat_status_t waiting_drain_owner(pleat_waiting_t *waiting, pleat_wait_queue_t *queue,
+                                          const waiting_look_t *look)
+{
+    pleat_wait_t **link = &queue->first;
+    pleat_wait_t *kept = NULL;
+    while (*link != NULL) {
+        pleat_wait_t *wait = *link;
+        pleat_block_t *block = wait->block;
+        if (block->pool->owner != look->owner) {
+            kept = wait;
+            link = &wait->next;
+            continue;
+        }
+        const pleat_status_t status = pleat_vmm_event_synchronize(waiting->vmm, wait->event);
+        if (status != PLEAT_OK) {
+            return status;
+        }
+        *link = wait->next;
+        if (queue->last == wait) {
+            queue->last = kept;
+        }
+        if (waiting_end(waiting, wait)) {
+            look->done(look->context, block);
+        }
+    }
+    return PLEAT_OK;
+}
+
+static pleat_status_t waiting_visit(pleat_waiting_t *waiting, const waiting_look_t *look)
 {
     pleat_wait_queue_t **link = &waiting->active;
     while (*link != NULL) {
         pleat_wait_queue_t *queue = *link;
-        const pleat_status_t status = waiting_drain(waiting, queue, can_wait, done, context);
+        const pleat_status_t status = look->owner != NULL
+                                          ? waiting_drain_owner(waiting, queue, look)
+                                          : waiting_drain(waiting, queue, look);
         if (queue->first == NULL) {
             *link = queue->next_active;
             queue->next_active = NULL;
@@ -264,13 +333,23 @@ static pleat_status_t waiting_visit(pleat_waiting_t *waiting, bool can_wait,
 pleat_status_t pleat_waiting_poll(pleat_waiting_t *waiting, pleat_wait_done_fn_t done,
                                   void *context)
 {
-    return waiting_visit(waiting, false, done, context);
+    return waiting_visit(waiting, &(waiting_look_t){.done = done, .context = context});
 }
 
 pleat_status_t pleat_waiting_finish(pleat_waiting_t *waiting, pleat_wait_done_fn_t done,
                                     void *context)
 {
-    return waiting_visit(waiting, true, done, context);
+    return waiting_visit(waiting,
+                         &(waiting_look_t){.can_wait = true, .done = done, .context = context});
+}
+
+pleat_status_t pleat_waiting_finish_owner(pleat_waiting_t *waiting,
+                                          const pleat_private_pool_t *owner,
+                                          pleat_wait_done_fn_t done, void *context)
+{
+    return waiting_visit(
+        waiting,
+        &(waiting_look_t){.can_wait = true, .owner = owner, .done = done, .context = context});
 }
 
 pleat_status_t pleat_waiting_finish_one(pleat_waiting_t *waiting, pleat_wait_done_fn_t done,
@@ -284,6 +363,7 @@ pleat_status_t pleat_waiting_finish_one(pleat_waiting_t *waiting, pleat_wait_don
 
 void pleat_waiting_abandon(pleat_waiting_t *waiting)
 {
+    pleat_deferred_abandon(waiting);
     while (waiting->active != NULL) {
         pleat_wait_queue_t *queue = waiting->active;
         while (queue->first != NULL) {

@@ -7,10 +7,12 @@
  * that is not ready hides what is behind it, as in PyTorch. Used waits keep their event and go to
  * a reserve, last in, first out.
  *
+ * Frees that may record no event yet are put off: deferred.h.
+ *
  * Queues are visited in rising order of their stream handles, or in the order that was set.
  *
- * Invariants (check.c): A6 a block waits exactly if it has waits in queues, as many as it counts;
- * only live blocks have recorded uses.
+ * Invariants (check.c): A6 a block waits exactly if it has waits in queues, as many as it counts,
+ * or is deferred; only live and deferred blocks have recorded uses.
  * Guarded by the lock of the owning allocator.
  */
 #ifndef PLEAT_WAITING_H
@@ -25,7 +27,20 @@ struct pleat_wait {
     pleat_block_t *block;
     pleat_stream_t stream;
     pleat_event_t event;
+    bool is_captured; /* recorded while requests were redirected: no event will come of it if the
+                         free is put off, see deferred.h */
 };
+
+/* Frees that were put off (deferred.h), linked by next_live, and orders that replays set. */
+typedef struct pleat_deferred {
+    pleat_block_t *first; /* in the order of the frees */
+    pleat_block_t *last;
+    size_t count;
+    pleat_devptr_t *order; /* to end first at the next resolution, in this order */
+    size_t order_count;
+    pleat_devptr_t *stale; /* to end there without any event */
+    size_t stale_count;
+} pleat_deferred_t;
 
 typedef struct pleat_wait_queue {
     pleat_stream_t stream;
@@ -44,6 +59,9 @@ typedef struct pleat_waiting {
     pleat_stream_t *order; /* streams to visit first, in this order */
     size_t order_count;
     size_t wait_count; /* in queues */
+    size_t
+        open_count; /* waits in queues and deferred frees: whether there is anything to look at */
+    pleat_deferred_t deferred;
 } pleat_waiting_t;
 
 /* Called for a block whose last wait is over. */
@@ -66,6 +84,13 @@ PLEAT_NODISCARD pleat_status_t pleat_waiting_begin(pleat_waiting_t *waiting, ple
 /* Drop the uses of a block that no free will wait for. */
 void pleat_waiting_drop_uses(pleat_waiting_t *waiting, pleat_block_t *block);
 
+/* The use of @p block by @p stream, which must be noted, was recorded while requests were
+ * redirected. */
+void pleat_waiting_mark_captured(pleat_block_t *block, pleat_stream_t stream);
+
+/* Drop the uses of @p block that were marked so, or with @p is_all all of them. */
+void pleat_waiting_drop_captured(pleat_waiting_t *waiting, pleat_block_t *block, bool is_all);
+
 /* Look at the front of every queue and end what is ready. The device's error ends the look.
  * One event query a queue and one a completed wait. */
 PLEAT_NODISCARD pleat_status_t pleat_waiting_poll(pleat_waiting_t *waiting,
@@ -74,6 +99,12 @@ PLEAT_NODISCARD pleat_status_t pleat_waiting_poll(pleat_waiting_t *waiting,
 /* Wait for every queued event and end all waits. On the device's error the rest stays queued. */
 PLEAT_NODISCARD pleat_status_t pleat_waiting_finish(pleat_waiting_t *waiting,
                                                     pleat_wait_done_fn_t done, void *context);
+
+/* Wait for every queued event of blocks of @p owner and end those waits; the others stay where they
+ * are. On the device's error the rest stays queued. */
+PLEAT_NODISCARD pleat_status_t pleat_waiting_finish_owner(pleat_waiting_t *waiting,
+                                                          const pleat_private_pool_t *owner,
+                                                          pleat_wait_done_fn_t done, void *context);
 
 /* Wait for the front of the first queue, which must exist, then end all that is ready. */
 PLEAT_NODISCARD pleat_status_t pleat_waiting_finish_one(pleat_waiting_t *waiting,

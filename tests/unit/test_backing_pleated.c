@@ -954,7 +954,7 @@ Test(backing_pleated, every_step_reserves_its_blocks, .timeout = 5)
     pleat_view_t *view = bench_view(&f, 0, handles, 2);
     cr_assert(eq(int, pleat_view_note_stream(view, 0), PLEAT_OK));
     const pleat_request_t large = pleat_serve_request(allocator, MIB(4), 0);
-    const pleat_request_t small = pleat_serve_request(allocator, 1000, 0);
+    pleat_request_t small = pleat_serve_request(allocator, 1000, 0);
     const pleat_home_place_t home = pleat_place_home(arena, large.bytes);
     fixture_state_t before = fixture_state(&f);
     pleat_block_t *taken = drain_blocks(&f, 0);

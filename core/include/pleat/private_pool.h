@@ -26,13 +26,6 @@
 extern "C" {
 #endif
 
-/* PyTorch's numbering: (0, 0) is no private pool, (0, n) one that a user made, (n, 0) one of a
- * graph. To this library they are numbers. */
-typedef struct pleat_pool_id {
-    uint64_t first;
-    uint64_t second;
-} pleat_pool_id_t;
-
 /* Where the segments of a pool come from instead of the device: NCCL's registered memory, say.
  * Such a pool is plain memory in every mode. Both run under the allocator's lock and must not call
  * the allocator. */
@@ -84,8 +77,8 @@ PLEAT_API uint64_t pleat_pool_use_count(pleat_allocator_t *allocator, pleat_pool
 typedef bool (*pleat_pool_filter_fn_t)(void *context, pleat_stream_t stream);
 
 /**
- * Redirect requests to a pool from now on, and acquire it. Of several redirections that a request
- * passes the one that was opened first gets it.
+ * Redirect requests to a pool from now on, and acquire it. Of several redirections that take a
+ * request the one that was opened last gets it.
  *
  * @param filter  NULL: every request.
  * @retval PLEAT_ERR_INVALID   a redirection to this pool is open already ("already recording to

@@ -15,10 +15,17 @@
 extern "C" {
 #endif
 
+/* PyTorch's numbering: (0, 0) is no private pool, (0, n) one that a user made, (n, 0) one of a
+ * graph. To this library they are numbers. */
+typedef struct pleat_pool_id {
+    uint64_t first;
+    uint64_t second;
+} pleat_pool_id_t;
+
 typedef enum pleat_block_state {
     PLEAT_BLOCK_INACTIVE,    /* free */
     PLEAT_BLOCK_ALLOCATED,   /* handed out */
-    PLEAT_BLOCK_PENDING_FREE /* freed, waiting for a stream that used it */
+    PLEAT_BLOCK_PENDING_FREE /* freed, waiting for a stream that used it, or put off */
 } pleat_block_state_t;
 
 typedef struct pleat_block_info {
@@ -39,6 +46,7 @@ typedef struct pleat_segment_info {
     bool is_expandable;
     uint64_t first_block; /* index into blocks */
     uint64_t block_count;
+    pleat_pool_id_t pool; /* (0, 0): no private pool */
 } pleat_segment_info_t;
 
 typedef struct pleat_snapshot {
