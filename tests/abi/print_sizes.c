@@ -8,6 +8,7 @@
 #include <pleat/cuda.h>
 #include <pleat/device_table.h>
 #include <pleat/history.h>
+#include <pleat/private_pool.h>
 #include <pleat/sim.h>
 #include <pleat/torch_snapshot_write.h>
 #include <pleat/vmm.h>
@@ -142,6 +143,36 @@ static void print_stats(void)
     PLEAT_SCALAR_STAT_LIST(PRINT_STAT)
 }
 
+static void print_private_pool(void)
+{
+    STRUCT(pleat_pool_id_t);
+    FIELD(pleat_pool_id_t, first);
+    FIELD(pleat_pool_id_t, second);
+    STRUCT(pleat_segment_source_t);
+    FIELD(pleat_segment_source_t, size);
+    FIELD(pleat_segment_source_t, context);
+    FIELD(pleat_segment_source_t, alloc);
+    FIELD(pleat_segment_source_t, free);
+    FIELD(pleat_segment_source_t, done);
+    STRUCT(pleat_pool_delta_t);
+    FIELD(pleat_pool_delta_t, size);
+    FIELD(pleat_pool_delta_t, freed_count);
+    FIELD(pleat_pool_delta_t, allocated_count);
+    FIELD(pleat_pool_delta_t, freed);
+    FIELD(pleat_pool_delta_t, allocated);
+    STRUCT(pleat_pointer_info_t);
+    FIELD(pleat_pointer_info_t, size);
+    FIELD(pleat_pointer_info_t, block_address);
+    FIELD(pleat_pointer_info_t, block_bytes);
+    FIELD(pleat_pointer_info_t, requested_bytes);
+    FIELD(pleat_pointer_info_t, segment_address);
+    FIELD(pleat_pointer_info_t, segment_bytes);
+    FIELD(pleat_pointer_info_t, stream);
+    FIELD(pleat_pointer_info_t, pool);
+    FIELD(pleat_pointer_info_t, is_small);
+    FIELD(pleat_pointer_info_t, is_expandable);
+}
+
 static void print_snapshot(void)
 {
     VALUE(PLEAT_BLOCK_INACTIVE);
@@ -163,6 +194,7 @@ static void print_snapshot(void)
     FIELD(pleat_segment_info_t, is_expandable);
     FIELD(pleat_segment_info_t, first_block);
     FIELD(pleat_segment_info_t, block_count);
+    FIELD(pleat_segment_info_t, pool);
     STRUCT(pleat_snapshot_t);
     FIELD(pleat_snapshot_t, size);
     FIELD(pleat_snapshot_t, segment_size);
@@ -314,6 +346,7 @@ int main(void)
     print_device_table();
     print_options();
     print_stats();
+    print_private_pool();
     print_snapshot();
     print_allocator();
     print_conf();
