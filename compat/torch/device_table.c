@@ -222,33 +222,42 @@ pleat_status_t pleat_device_table_configure(const pleat_device_table_options_t *
     return status;
 }
 
+/* Give an allocator the options of a configuration; `old_out` takes those that it had. */
+static pleat_status_t slot_apply(int device_index, const pleat_conf_t *conf,
+                                 pleat_options_t *old_out)
+{
+    pleat_allocator_t *allocator = pleat_device_table_find(device_index);
+    *old_out = (pleat_options_t)PLEAT_OPTIONS_INIT;
+    if (allocator == NULL) {
+        return PLEAT_OK;
+    }
+    pleat_read_options(allocator, old_out);
+    pleat_options_t options = *old_out;
+    const pleat_status_t status = pleat_conf_apply_runtime(conf, &options);
+    return status == PLEAT_OK ? pleat_set_options(allocator, &options) : status;
+}
+
+static void slot_restore(int device_index, const pleat_options_t *old)
+{
+    pleat_allocator_t *allocator = pleat_device_table_find(device_index);
+    if (allocator != NULL) {
+        const pleat_status_t status = pleat_set_options(allocator, old);
+        PLEAT_ASSERT(status == PLEAT_OK); /* they held a moment ago */
+    }
+}
+
 /* Give every allocator the options of a configuration; on failure those before get theirs back. */
 static pleat_status_t table_apply(const pleat_conf_t *conf)
 {
     pleat_options_t old[PLEAT_DEVICE_TABLE_COUNT];
     for (int i = 0; i < PLEAT_DEVICE_TABLE_COUNT; i++) {
-        pleat_allocator_t *allocator = pleat_device_table_find(i);
-        if (allocator == NULL) {
-            continue;
-        }
-        old[i] = (pleat_options_t)PLEAT_OPTIONS_INIT;
-        pleat_read_options(allocator, &old[i]);
-        pleat_options_t options = old[i];
-        pleat_status_t status = pleat_conf_apply_runtime(conf, &options);
-        if (status == PLEAT_OK) {
-            status = pleat_set_options(allocator, &options);
-        }
-        if (status == PLEAT_OK) {
-            continue;
-        }
-        while (--i >= 0) {
-            if (pleat_device_table_find(i) != NULL) {
-                const pleat_status_t ignored =
-                    pleat_set_options(pleat_device_table_find(i), &old[i]);
-                PLEAT_ASSERT(ignored == PLEAT_OK); /* they held a moment ago */
+        const pleat_status_t status = slot_apply(i, conf, &old[i]);
+        if (status != PLEAT_OK) {
+            while (--i >= 0) {
+                slot_restore(i, &old[i]);
             }
+            return status;
         }
-        return status;
     }
     return PLEAT_OK;
 }

@@ -13,9 +13,6 @@
 
 enum { PLEAT_CLI_OPTIONS_MAX = 24, PLEAT_CLI_KEY_HELP = 'h' };
 
-static const pleat_cli_option_t pleat_cli_help_option = {PLEAT_CLI_KEY_HELP, "help", NULL,
-                                                         "print this page"};
-
 void pleat_cli_args_init(pleat_cli_args_t *args, const pleat_cli_command_t *command, int argc,
                          char **argv)
 {
@@ -96,7 +93,7 @@ int pleat_cli_args_next(pleat_cli_args_t *args)
 
         longs[count] = (struct option){
             option->name, option->metavar ? required_argument : no_argument, NULL, option->key};
-        if (option->key < 128) {
+        if (pleat_cli_option_is_short(option)) {
             shorts[short_length++] = (char)option->key;
             if (option->metavar) {
                 shorts[short_length++] = ':';
@@ -178,7 +175,7 @@ static void pleat_cli_help_option_lines(FILE *stream, const pleat_cli_option_t *
     char left[64];
     char letter[8] = "    ";
 
-    if (option->key < 128) {
+    if (pleat_cli_option_is_short(option)) {
         (void)snprintf(letter, sizeof(letter), "-%c, ", option->key);
     }
     (void)snprintf(left, sizeof(left), "  %s--%s%s%s", letter, option->name,

@@ -47,4 +47,34 @@ typedef struct pleat_cli_command {
 PLEAT_CLI_COMMAND_LIST(PLEAT_CLI_COMMAND_EXTERN)
 #undef PLEAT_CLI_COMMAND_EXTERN
 
+/* NOLINTNEXTLINE(bugprone-macro-parentheses) */
+#define PLEAT_CLI_COMMAND_ONE(name) +1
+enum { PLEAT_CLI_COMMAND_COUNT = PLEAT_CLI_COMMAND_LIST(PLEAT_CLI_COMMAND_ONE) };
+#undef PLEAT_CLI_COMMAND_ONE
+
+/* All of them, in that order. */
+extern const pleat_cli_command_t *const pleat_cli_commands[PLEAT_CLI_COMMAND_COUNT];
+
+/* --help and -h, which every subcommand understands. */
+extern const pleat_cli_option_t pleat_cli_help_option;
+
+/** The subcommand of a name; NULL if there is none. */
+const pleat_cli_command_t *pleat_cli_command_find(const char *name);
+
+/* Does an option have a short name beside the long one? */
+static inline int pleat_cli_option_is_short(const pleat_cli_option_t *option)
+{
+    return option->key < 128;
+}
+
+/* Texts of the help page and of the manual. */
+#define PLEAT_CLI_ABOUT                                                                 \
+    "Replays allocation traces of GPU programs on a simulated device, and shows what\n" \
+    "a caching allocator makes of them. Only 'probe' needs a GPU.\n"
+#define PLEAT_CLI_CONVENTIONS                                                        \
+    "Exit status: 0 good; 1 the answer is no (a difference, out of memory in a\n"    \
+    "replay); 2 the call or the input is wrong. '-' is standard input. Sizes take\n" \
+    "units: 40GiB, 512MiB, bytes. Every command understands --help and, for\n"       \
+    "machines, --json.\n"
+
 #endif

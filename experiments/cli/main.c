@@ -2,50 +2,28 @@
  * main: the program `pleat`, in the style of git: finds the subcommand, prints help and version.
  */
 #include "args.h"
+#include "completion.h"
+#include "manual.h"
 #include "report.h"
 
 #include "near_name.h"
 
 #include <string.h>
 
-#define PLEAT_CLI_COMMAND_POINTER(name) &pleat_cli_##name,
-static const pleat_cli_command_t *const pleat_cli_commands[] = {
-    PLEAT_CLI_COMMAND_LIST(PLEAT_CLI_COMMAND_POINTER)};
-#undef PLEAT_CLI_COMMAND_POINTER
-
-enum { PLEAT_CLI_COMMAND_COUNT = sizeof(pleat_cli_commands) / sizeof(pleat_cli_commands[0]) };
-
 static void pleat_cli_main_help(FILE *stream)
 {
     (void)fputs("Usage: pleat COMMAND [options] ...\n"
                 "       pleat help COMMAND\n"
+                "       pleat help --man [COMMAND] | --completion SHELL\n"
                 "       pleat --version\n"
-                "\n"
-                "Replays allocation traces of GPU programs on a simulated device, and shows what\n"
-                "a caching allocator makes of them. Only 'probe' needs a GPU.\n"
-                "\n"
+                "\n" PLEAT_CLI_ABOUT "\n"
                 "Commands:\n",
                 stream);
     for (size_t i = 0; i < PLEAT_CLI_COMMAND_COUNT; i++) {
         (void)fprintf(stream, "  %-9s %s\n", pleat_cli_commands[i]->name,
                       pleat_cli_commands[i]->brief);
     }
-    (void)fputs("\n"
-                "Exit status: 0 good; 1 the answer is no (a difference, out of memory in a\n"
-                "replay); 2 the call or the input is wrong. '-' is standard input. Sizes take\n"
-                "units: 40GiB, 512MiB, bytes. Every command understands --help and, for\n"
-                "machines, --json.\n",
-                stream);
-}
-
-static const pleat_cli_command_t *pleat_cli_main_find(const char *name)
-{
-    for (size_t i = 0; i < PLEAT_CLI_COMMAND_COUNT; i++) {
-        if (strcmp(pleat_cli_commands[i]->name, name) == 0) {
-            return pleat_cli_commands[i];
-        }
-    }
-    return NULL;
+    (void)fputs("\n" PLEAT_CLI_CONVENTIONS, stream);
 }
 
 static int pleat_cli_main_unknown(const char *what, const char *word)
@@ -67,13 +45,44 @@ static int pleat_cli_main_unknown(const char *what, const char *word)
     return PLEAT_CLI_EXIT_USAGE;
 }
 
+/* The rest of `pleat help --man`. */
+static int pleat_cli_main_print_manual(int argc, char **argv)
+{
+    const pleat_cli_command_t *command = argc > 3 ? pleat_cli_command_find(argv[3]) : NULL;
+    if (argc > 3 && !command) {
+        return pleat_cli_main_unknown("command", argv[3]);
+    }
+    pleat_cli_manual_print(command, stdout);
+    return PLEAT_CLI_EXIT_GOOD;
+}
+
+/* The rest of `pleat help --completion`. */
+static int pleat_cli_main_print_completion(int argc, char **argv)
+{
+    if (argc > 3 && pleat_cli_completion_print(argv[3], stdout)) {
+        return PLEAT_CLI_EXIT_GOOD;
+    }
+    if (argc > 3) {
+        (void)pleat_cli_error("no completion for '%s': wanted is bash, zsh or fish", argv[3]);
+    } else {
+        (void)pleat_cli_error("--completion needs a shell: bash, zsh or fish");
+    }
+    return PLEAT_CLI_EXIT_USAGE;
+}
+
 static int pleat_cli_main_print_help(int argc, char **argv)
 {
     if (argc < 3) {
         pleat_cli_main_help(stdout);
         return PLEAT_CLI_EXIT_GOOD;
     }
-    const pleat_cli_command_t *command = pleat_cli_main_find(argv[2]);
+    if (strcmp(argv[2], "--man") == 0) {
+        return pleat_cli_main_print_manual(argc, argv);
+    }
+    if (strcmp(argv[2], "--completion") == 0) {
+        return pleat_cli_main_print_completion(argc, argv);
+    }
+    const pleat_cli_command_t *command = pleat_cli_command_find(argv[2]);
     if (!command) {
         return pleat_cli_main_unknown("command", argv[2]);
     }
@@ -101,7 +110,7 @@ static int pleat_cli_main_run(int argc, char **argv)
     if (argv[1][0] == '-' && argv[1][1] != '\0') {
         return pleat_cli_main_unknown("option", argv[1]);
     }
-    command = pleat_cli_main_find(argv[1]);
+    command = pleat_cli_command_find(argv[1]);
     if (!command) {
         return pleat_cli_main_unknown("command", argv[1]);
     }
