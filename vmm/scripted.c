@@ -68,10 +68,17 @@ static void script_give(void *self, pleat_devptr_t ptr, uint64_t bytes)
     }
 }
 
+/* A new range is mapped from its start on, so the next mapping of the script tells its address. */
 static pleat_devptr_t script_reserve(void *self)
 {
     script_t *script = self;
-    const pleat_devptr_t address = script->reserve_address;
+    pleat_devptr_t address = script->reserve_address;
+    for (size_t i = script->next; i < script->count; i++) {
+        if (script->steps[i].call == PLEAT_VMM_CALL_MAP) {
+            address = script->steps[i].address;
+            break;
+        }
+    }
     script->reserve_address = 0;
     return address;
 }

@@ -48,7 +48,8 @@ PLEAT_NODISCARD pleat_status_t pleat_scripted_expect(pleat_vmm_t *vmm,
                                                      size_t count);
 
 /**
- * Let the next address range begin at @p address; 0: anywhere. Holds for one range.
+ * Let the next address range begin at @p address; 0: anywhere. Holds for one range. A MAP step that
+ * is not used yet counts more: a range that is made while the script has one begins at its address.
  * @retval PLEAT_ERR_INVALID  no scripted device.   @par Cost constant.
  */
 PLEAT_NODISCARD pleat_status_t pleat_scripted_place_range(pleat_vmm_t *vmm, pleat_devptr_t address);
