@@ -65,6 +65,13 @@ static bool pleat_cli_verify_take_session(pleat_cli_verify_result_t *result, con
     result->statistics += check->stat_count;
     result->states += check->state_count;
     result->difference_count += check->difference_count;
+    if (check->stopped_by && !result->stopped_by) {
+        result->stopped_line = check->stopped_line;
+        result->stopped_by = strdup(check->stopped_by);
+        if (!result->stopped_by) {
+            return false;
+        }
+    }
     for (size_t i = 0; i < shown; i++) {
         pleat_session_difference_t *difference = &check->differences[i];
         char where[96];
@@ -409,8 +416,9 @@ const pleat_cli_command_t pleat_cli_verify = {
         "Performs the calls of each file and compares what the allocator does with what\n"
         "was recorded. The kind of a file is recognised by its content; '-' is standard\n"
         "input.\n"
-        "  recorded session   every address, event and statistic after every call, and\n"
-        "                     the end\n"
+        "  recorded session   every address, event and statistic after every call, every\n"
+        "                     snapshot and the end. One that ends with a failed check of\n"
+        "                     PyTorch itself is compared up to the call before\n"
         "  case               what the case expects, in every mode that it names and\n"
         "                     that exists; modes that were checked and those that were\n"
         "                     not are named\n"

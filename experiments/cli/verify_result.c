@@ -23,6 +23,7 @@ void pleat_cli_verify_result_fini(pleat_cli_verify_result_t *result)
     free(result->undecided);
     free(result->unreached);
     free(result->reason);
+    free(result->stopped_by);
     free(result->runs);
     json_decref(result->warnings);
     *result = (pleat_cli_verify_result_t){0};
@@ -157,6 +158,11 @@ int pleat_cli_verify_print_json(const pleat_cli_verify_result_t *result)
         (json_int_t)result->difference_count, "details", details, "undecided",
         pleat_cli_verify_json_points(result), "not_reached", unreached);
     pleat_cli_verify_json_trace(result, object);
+    if (object && result->stopped_by) {
+        (void)json_object_set_new(object, "stopped_at_line",
+                                  json_integer((json_int_t)result->stopped_line));
+        (void)json_object_set_new(object, "stopped_by", json_string(result->stopped_by));
+    }
     if (object && result->reason) {
         (void)json_object_set_new(object, "reason", json_string(result->reason));
     }
@@ -189,6 +195,10 @@ static void pleat_cli_verify_table_result(pleat_cli_table_t *table,
     if (result->verdict == PLEAT_CLI_SKIPPED && result->reason) {
         pleat_cli_table_cell(table, "%s: %s", text, result->reason);
         return;
+    }
+    if (result->stopped_by) {
+        used += (size_t)snprintf(text + used, sizeof(text) - used, " up to line %llu",
+                                 (unsigned long long)result->stopped_line);
     }
     for (size_t i = 0; i < result->mode_count && used < sizeof(text); i++) {
         if (result->modes[i].obstacle != NULL) {
@@ -298,11 +308,16 @@ static void pleat_cli_verify_print_trace(const pleat_cli_verify_result_t *result
 static void pleat_cli_verify_print_details(const pleat_cli_verify_result_t *result)
 {
     if (result->difference_count == 0 && result->undecided_count == 0 &&
-        result->unreached_count == 0) {
+        result->unreached_count == 0 && !result->stopped_by) {
         return;
     }
     (void)printf("\n%s: %s\n", result->path, pleat_cli_verdict_text(result->verdict));
     pleat_cli_verify_print_differences(result);
+    if (result->stopped_by) {
+        (void)printf("  compared up to the call before line %llu, where a check of PyTorch failed: "
+                     "%s\n",
+                     (unsigned long long)result->stopped_line, result->stopped_by);
+    }
     pleat_cli_verify_print_trace(result);
     for (size_t i = 0; i < result->undecided_count; i++) {
         const pleat_cli_open_point_t *point = &result->undecided[i];

@@ -65,6 +65,9 @@ typedef struct pleat_cli_verify_result {
     uint64_t retry_count;
     uint64_t reserved_peak_bytes; /* with the recorded addresses */
     json_t *warnings;             /* of a trace, see trace_notes; else NULL */
+    uint64_t stopped_line;        /* of the call before which the comparison ends, because PyTorch
+                                     failed in it; 0: there is none */
+    char *stopped_by;             /* PyTorch's error there; else NULL */
 } pleat_cli_verify_result_t;
 
 /** Free what a result holds. */

@@ -1,7 +1,8 @@
 /*
  * session_check: performs the calls of a session and lets session_compare look at each.
  */
-#include "session_run.h"
+#include "session_place.h"
+#include "session_pool.h"
 
 #include <pleat/memory_stats.h>
 #include <pleat/oom_message.h>
@@ -13,7 +14,6 @@
 #include <string.h>
 
 #include "../../core/allocator.h"
-#include "../../core/size_class.h"
 #include "../../vmm/scripted.h"
 
 void pleat_session_run_differ(pleat_session_run_t *run, const pleat_session_call_t *call,
@@ -102,42 +102,10 @@ static pleat_status_t run_expect_script(pleat_session_run_t *run, const pleat_se
     return status;
 }
 
-static bool call_is_request(const pleat_session_call_t *call)
-{
-    return call->kind == PLEAT_SESSION_ALLOC || call->kind == PLEAT_SESSION_OOM;
-}
-
-static bool request_is_small(const pleat_session_run_t *run, const pleat_session_call_t *call)
-{
-    return pleat_size_is_small(pleat_size_round(&run->options, call->bytes));
-}
-
-/*
- * A range that is made in this call begins where the next mapping for the same stream and kind of
- * pool lies: a new range is mapped from its start on, and the recording does not name it before.
- */
+/* Tell the device where a range begins that this call makes without mapping anything. */
 static pleat_status_t run_place_range(pleat_session_run_t *run, const pleat_session_call_t *call)
 {
-    const pleat_session_t *session = run->session;
-    if (run->options.mode != PLEAT_MODE_TORCH_EXPANDABLE || !call_is_request(call) ||
-        call->bytes == 0 || call->bytes >= PLEAT_REQUEST_END_BYTES) {
-        return PLEAT_OK;
-    }
-    const bool is_small = request_is_small(run, call);
-    for (const pleat_session_call_t *later = call; later < session->calls + session->call_count;
-         later++) {
-        if (later->events.count == 0 || !call_is_request(later) || later->stream != call->stream ||
-            request_is_small(run, later) != is_small) {
-            continue;
-        }
-        for (uint32_t i = 0; i < later->events.count; i++) {
-            const pleat_session_event_t *event = &session->events[later->events.first + i];
-            if (event->action == PLEAT_ACTION_SEGMENT_MAP) {
-                return pleat_scripted_place_range(run->vmm, event->address);
-            }
-        }
-    }
-    return pleat_scripted_place_range(run->vmm, 0);
+    return pleat_scripted_place_range(run->vmm, run->places[call - run->session->calls]);
 }
 
 /* Let the engine visit its queues as the recording shows it. */
@@ -154,8 +122,9 @@ static pleat_status_t run_fit_order(pleat_session_run_t *run, const pleat_sessio
             addresses[count++] = event->address;
         }
     }
-    const pleat_status_t status = pleat_queue_order_fit(run->order, run->allocator, addresses,
-                                                        count, call->kind != PLEAT_SESSION_EMPTY);
+    const bool has_poll = call->kind == PLEAT_SESSION_ALLOC || call->kind == PLEAT_SESSION_OOM;
+    const pleat_status_t status =
+        pleat_queue_order_fit(run->order, run->allocator, addresses, count, has_poll);
     free(addresses);
     return status;
 }
@@ -165,10 +134,11 @@ static pleat_status_t run_prepare(pleat_session_run_t *run, const pleat_session_
     run->event_count = 0;
     run->error[0] = '\0';
     run->status = PLEAT_OK;
-    if (!run->session->is_recording) {
-        return PLEAT_OK;
+    pleat_status_t status = pleat_session_pool_prepare(run, call);
+    if (status != PLEAT_OK || !run->session->is_recording) {
+        return status;
     }
-    pleat_status_t status = run_expect_script(run, call);
+    status = run_expect_script(run, call);
     if (status == PLEAT_OK) {
         status = run_place_range(run, call);
     }
@@ -281,7 +251,6 @@ static void run_free_or_record(pleat_session_run_t *run, const pleat_session_cal
 {
     const pleat_devptr_t address = run->addresses[call->id];
     if (call->kind == PLEAT_SESSION_FREE) {
-        run->addresses[call->id] = 0;
         run->status = pleat_free(run->allocator, address);
     } else {
         run->status = pleat_record_stream(run->allocator, address, call->stream);
@@ -339,8 +308,9 @@ static void run_perform(pleat_session_run_t *run, const pleat_session_call_t *ca
     case PLEAT_SESSION_POOL_END:
     case PLEAT_SESSION_POOL_RELEASE:
     case PLEAT_SESSION_POOL_DELETE:
+        run->status = pleat_session_pool_perform(run, call);
+        break;
     case PLEAT_SESSION_CALL_COUNT:
-        run->status = PLEAT_ERR_UNSUPPORTED; /* such sessions were skipped before */
         break;
     }
     if (run->status != PLEAT_OK) {
@@ -363,14 +333,20 @@ static pleat_status_t run_calls(pleat_session_run_t *run)
     const pleat_session_t *session = run->session;
     for (uint32_t i = 0; i < session->call_count; i++) {
         const pleat_session_call_t *call = &session->calls[i];
+        if (call->error_text != NULL) {
+            run->check->stopped_line = call->line;
+            run->check->stopped_by = call->error_text;
+            return PLEAT_OK; /* the end state would be that after the call */
+        }
         const pleat_status_t status = run_prepare(run, call);
         if (status != PLEAT_OK) {
             return status;
         }
         run_perform(run, call);
         run->check->call_count++;
-        if (run->has_lost_events) {
-            return PLEAT_ERR_OOM_HOST;
+        const pleat_status_t finished = pleat_session_pool_finish(run);
+        if (run->has_lost_events || finished != PLEAT_OK) {
+            return run->has_lost_events ? PLEAT_ERR_OOM_HOST : finished;
         }
         run_report_failure(run, call);
         pleat_session_compare_events(run, call);
@@ -382,12 +358,23 @@ static pleat_status_t run_calls(pleat_session_run_t *run)
 
 /* ---- start and end ---- */
 
-/* Recordings differ in this: some list the driver's events of a call before its completed frees,
- * others keep the true order. One completed free before a driver event tells. */
+/* Calls that only the newer recordings have. */
+static bool call_is_of_newer_kind(const pleat_session_call_t *call)
+{
+    return call->kind == PLEAT_SESSION_SET || call->kind == PLEAT_SESSION_SNAPSHOT ||
+           call->kind == PLEAT_SESSION_BUSY ||
+           (call->kind >= PLEAT_SESSION_POOL_CREATE && call->kind <= PLEAT_SESSION_POOL_DELETE);
+}
+
+/* Recordings differ in this: older ones list the driver's events of a call before its completed
+ * frees, newer ones keep the true order. One completed free before a driver event tells. */
 static bool session_lists_driver_first(const pleat_session_t *session)
 {
     for (uint32_t i = 0; i < session->call_count; i++) {
         const pleat_session_range_t events = session->calls[i].events;
+        if (call_is_of_newer_kind(&session->calls[i])) {
+            return false;
+        }
         bool has_completed = false;
         for (uint32_t k = 0; k < events.count; k++) {
             const bool is_completed =
@@ -406,11 +393,8 @@ const char *pleat_session_obstacle(const pleat_session_t *session, unsigned mode
     if ((pleat_session_modes(session) & mode) == 0) {
         return "it is not for this mode";
     }
-    for (uint32_t i = 0; i < session->call_count; i++) {
-        const pleat_session_call_t *call = &session->calls[i];
-        if (call->kind >= PLEAT_SESSION_POOL_CREATE && call->kind <= PLEAT_SESSION_POOL_DELETE) {
-            return "it uses private pools, which are not available yet";
-        }
+    if (session->call_count > 0 && session->calls[0].error_text != NULL) {
+        return "its first call ends it with an error of PyTorch";
     }
     for (uint32_t key = 0; key < session->key_count; key++) {
         const char *suffix = strrchr(session->keys[key], '.');
@@ -477,6 +461,15 @@ static pleat_status_t run_start(pleat_session_run_t *run)
     if (status != PLEAT_OK) {
         return status;
     }
+    if (session->is_recording) {
+        status = pleat_session_request_pools(session, &run->request_pools);
+        if (status == PLEAT_OK) {
+            status = pleat_session_places(session, run->request_pools, &run->places);
+        }
+        if (status != PLEAT_OK) {
+            return status;
+        }
+    }
     run->lists_driver_first = session_lists_driver_first(session);
     run->order = pleat_queue_order_create();
     run->addresses = calloc((size_t)session->id_count + 1, sizeof(*run->addresses));
@@ -497,6 +490,9 @@ static void run_end(pleat_session_run_t *run)
     pleat_allocator_destroy(run->allocator);
     pleat_vmm_destroy(run->vmm);
     free(run->addresses);
+    free(run->places);
+    free(run->request_pools);
+    free(run->overflow_pools);
     free(run->events);
 }
 

@@ -32,6 +32,9 @@ typedef struct pleat_session_check {
     uint64_t stat_count;                  /* statistics compared */
     uint64_t state_count;                 /* segments and blocks compared */
     char skipped[PLEAT_DIFFERENCE_BYTES]; /* not "": why the session was not performed at all */
+    uint64_t stopped_line;  /* of the call at which the recording ends with an error of PyTorch,
+                               which  was not performed; 0: there is none */
+    const char *stopped_by; /* that error; NULL: there is none */
 } pleat_session_check_t;
 
 /**
@@ -42,7 +45,8 @@ const char *pleat_session_obstacle(const pleat_session_t *session, unsigned mode
 
 /**
  * Perform @p session and compare. The engine stops at the first call that cannot be performed any
- * more because of a difference; otherwise it goes on, and every difference is reported.
+ * more because of a difference; otherwise it goes on, and every difference is reported. A recording
+ * that ends with a failed check of PyTorch is performed up to the call before.
  *
  * @param mode    PLEAT_SESSION_MODE_*: the mode to perform it in; 0: the first of its modes that is
  *                available.

@@ -257,7 +257,9 @@ static bool compare_segment(pleat_session_run_t *run, const pleat_session_call_t
                             const pleat_segment_info_t *got)
 {
     const pleat_segment_info_t *expected = &recorded->info;
-    if (expected->address == got->address && expected->total_bytes == got->total_bytes &&
+    const bool is_pool_equal = got->pool.first == 0 && got->pool.second == recorded->pool;
+    if (is_pool_equal && expected->address == got->address &&
+        expected->total_bytes == got->total_bytes &&
         expected->allocated_bytes == got->allocated_bytes &&
         expected->active_bytes == got->active_bytes &&
         expected->requested_bytes == got->requested_bytes && expected->stream == got->stream &&
@@ -267,15 +269,17 @@ static bool compare_segment(pleat_session_run_t *run, const pleat_session_call_t
     }
     char texts[2][256];
     const pleat_segment_info_t *segments[2] = {expected, got};
+    const uint64_t pools[2] = {recorded->pool, got->pool.second};
     for (int i = 0; i < 2; i++) {
         (void)snprintf(texts[i], sizeof(texts[i]),
                        "0x%" PRIx64 " %" PRIu64 " %" PRIu64 " %s %s allocated=%" PRIu64
-                       " active=%" PRIu64 " requested=%" PRIu64 ", %" PRIu64 " blocks",
+                       " active=%" PRIu64 " requested=%" PRIu64 " pool=%" PRIu64 ", %" PRIu64
+                       " blocks",
                        segments[i]->address, segments[i]->total_bytes, segments[i]->stream,
                        segments[i]->is_small ? "small" : "large",
                        segments[i]->is_expandable ? "expandable" : "plain",
                        segments[i]->allocated_bytes, segments[i]->active_bytes,
-                       segments[i]->requested_bytes, segments[i]->block_count);
+                       segments[i]->requested_bytes, pools[i], segments[i]->block_count);
     }
     pleat_session_run_differ_at(run, call, recorded->line, "segment", texts[0], texts[1]);
     return false;

@@ -22,7 +22,14 @@ typedef struct pleat_session_run {
     pleat_conf_t conf;
     pleat_options_t options;
     pleat_queue_order_t *order;
-    pleat_devptr_t *addresses; /* by id; 0: not live */
+    pleat_devptr_t *addresses; /* by id: of its last allocation; 0: it failed, or had no bytes */
+    pleat_devptr_t *places;    /* by call, of a recording: see session_place.h */
+    uint64_t *request_pools;   /* by call, of a recording: see session_place.h */
+    uint64_t *overflow_pools;  /* that help requests outside of all pools */
+    size_t overflow_count;
+    size_t overflow_capacity;
+    uint64_t overflow_only; /* the others are switched off during this call; 0: none is */
+    bool has_orders;        /* the engine was told orders for the last call */
 
     /* Driver events and completed frees of the call, as the engine made them. */
     pleat_session_event_t *events;
