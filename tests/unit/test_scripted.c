@@ -355,6 +355,20 @@ Test(scripted, a_range_begins_where_it_is_placed, .timeout = 10)
     pleat_vmm_destroy(vmm);
 }
 
+Test(scripted, a_range_begins_at_the_next_mapping_of_the_script, .timeout = 10)
+{
+    pleat_vmm_t *vmm = scripted_create(64 * BYTES);
+    const pleat_script_step_t steps[] = {map_step(ADDRESS, BYTES), unmap_step(ADDRESS, BYTES),
+                                         map_step(ADDRESS + 32 * BYTES, BYTES)};
+    expect_ok(pleat_scripted_expect(vmm, steps, 3));
+    cr_expect(eq(u64, reserve_at(vmm, ADDRESS + 16 * BYTES, 8 * BYTES), ADDRESS));
+    const pleat_chunk_t chunk = map_one(vmm, ADDRESS);
+    expect_ok(pleat_vmm_unmap(vmm, ADDRESS, BYTES));
+    expect_ok(pleat_vmm_chunk_release(vmm, chunk));
+    cr_expect(eq(u64, reserve_at(vmm, 0, 8 * BYTES), ADDRESS + 32 * BYTES));
+    pleat_vmm_destroy(vmm);
+}
+
 Test(scripted, a_map_step_grants_its_chunks, .timeout = 10)
 {
     pleat_vmm_t *vmm = scripted_create(64 * BYTES);

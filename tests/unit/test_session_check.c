@@ -2,63 +2,11 @@
  * test_session_check: every bundled classic session and case is performed without a difference, and
  * whatever is changed in a recording is noticed, at its call.
  */
-#include "session_check.h"
+#include "session_fixture.h"
 
-#include "input_fixture.h"
-
-#include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
 #include <pleat/memory_stats.h>
-
-#include <stdio.h>
-#include <string.h>
-
-#define SHOWN 4
-
-typedef struct checked {
-    pleat_session_t *session;
-    pleat_session_difference_t differences[SHOWN];
-    pleat_session_check_t check;
-} checked_t;
-
-static checked_t load(const char *name)
-{
-    checked_t checked = {0};
-    char path[512];
-    (void)snprintf(path, sizeof(path), "%s/%s", PLEAT_TEST_DATA, name);
-    cr_assert(eq(int, pleat_session_load(path, &checked.session), PLEAT_OK), "%s: %s", path,
-              pleat_last_error());
-    return checked;
-}
-
-static checked_t load_text(const char *text)
-{
-    checked_t checked = {0};
-    cr_assert(eq(int, input_fixture_session(text, strlen(text), &checked.session), PLEAT_OK), "%s",
-              pleat_last_error());
-    return checked;
-}
-
-static void run(checked_t *checked)
-{
-    checked->check.difference_capacity = SHOWN;
-    checked->check.differences = checked->differences;
-    cr_assert(eq(int, pleat_session_check_run(checked->session, 0, &checked->check), PLEAT_OK),
-              "%s", pleat_last_error());
-}
-
-static void expect_equal(const char *name)
-{
-    checked_t checked = load(name);
-    run(&checked);
-    cr_expect(eq(sz, checked.check.difference_count, 0), "%s line %llu: %s: expected %s, got %s",
-              name, (unsigned long long)checked.differences[0].line, checked.differences[0].what,
-              checked.differences[0].expected, checked.differences[0].got);
-    cr_expect(eq(str, checked.check.skipped, ""), "%s", name);
-    cr_expect(lt(u64, 0, checked.check.call_count), "%s", name);
-    pleat_session_destroy(checked.session);
-}
 
 Test(session_check, every_classic_recording_is_repeated, .timeout = 120)
 {
@@ -95,7 +43,10 @@ Test(session_check, every_classic_recording_is_repeated, .timeout = 120)
                                         "fresh_n_split",
                                         "fresh_n_split_capped",
                                         "fresh_n_streams",
-                                        "fresh_n_streams_capped"};
+                                        "fresh_n_streams_capped",
+                                        "pools",
+                                        "pools_all_streams",
+                                        "pools_capped"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char name[64];
         (void)snprintf(name, sizeof(name), "sessions/%s.oracle.xz", names[i]);
@@ -143,12 +94,12 @@ Test(session_check, every_classic_case_holds, .timeout = 60)
 
 Test(session_check, every_expandable_recording_is_repeated, .timeout = 120)
 {
-    static const char *const names[] = {"exp",           "exp_capped",     "exp_gc_capped",
-                                        "exp_large",     "exp_split",      "exp_streams",
-                                        "busy_exp",      "full_exp",       "options",
-                                        "fresh_x_busy",  "fresh_x_capped", "fresh_x_default",
-                                        "fresh_x_edge",  "fresh_x_gc",     "fresh_x_large",
-                                        "fresh_x_split", "fresh_x_streams"};
+    static const char *const names[] = {"exp",           "exp_capped",      "exp_gc_capped",
+                                        "exp_large",     "exp_split",       "exp_streams",
+                                        "busy_exp",      "full_exp",        "options",
+                                        "fresh_x_busy",  "fresh_x_capped",  "fresh_x_default",
+                                        "fresh_x_edge",  "fresh_x_gc",      "fresh_x_large",
+                                        "fresh_x_split", "fresh_x_streams", "pools_exp"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char name[64];
         (void)snprintf(name, sizeof(name), "sessions/%s.oracle.xz", names[i]);
@@ -252,16 +203,6 @@ static pleat_session_call_t *find_call(pleat_session_t *session, pleat_session_c
     }
     cr_assert(false, "no such call");
     return NULL;
-}
-
-/* Run a changed session: the first difference stands at @p line and is about @p what. */
-static void expect_difference(checked_t *checked, uint64_t line, const char *what)
-{
-    run(checked);
-    cr_assert(lt(sz, 0, checked->check.difference_count), "%s went unnoticed", what);
-    cr_expect(eq(u64, checked->differences[0].line, line), "%s", what);
-    cr_expect(eq(str, checked->differences[0].what, (char *)what));
-    pleat_session_destroy(checked->session);
 }
 
 Test(session_check, a_changed_address_is_noticed, .timeout = 20)
@@ -471,12 +412,11 @@ Test(session_check, the_first_of_several_modes_is_chosen, .timeout = 10)
 
 Test(session_check, a_session_that_needs_what_is_not_there_is_skipped, .timeout = 10)
 {
-    static const char *const texts[] = {
-        "pool_create 1\n", "settings expandable_segments:True\npool_create 1\n",
-        "mode pleated\npool_create 1\n", "keys segment.all.current\nbase 1\nsync\n stats\nend\n"};
-    static const unsigned modes[] = {PLEAT_SESSION_MODE_CLASSIC,
-                                     PLEAT_SESSION_MODE_TORCH_EXPANDABLE,
-                                     PLEAT_SESSION_MODE_PLEATED, PLEAT_SESSION_MODE_CLASSIC};
+    static const char *const texts[] = {"keys segment.all.current\nbase 1\nsync\n stats\nend\n",
+                                        "keys num_ooms\nbase 0\nempty\n error x\nend\n",
+                                        "settings expandable_segments:True\nempty\n error x\n"};
+    static const unsigned modes[] = {PLEAT_SESSION_MODE_CLASSIC, PLEAT_SESSION_MODE_CLASSIC,
+                                     PLEAT_SESSION_MODE_TORCH_EXPANDABLE};
     int64_t values[122];
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         checked_t checked = load_text(texts[i]);
@@ -496,7 +436,7 @@ Test(session_check, a_session_that_needs_what_is_not_there_is_skipped, .timeout 
 static void expect_wrong_settings(const char *text, const char *error)
 {
     checked_t checked = load_text(text);
-    checked.check.difference_capacity = SHOWN;
+    checked.check.difference_capacity = SESSION_FIXTURE_SHOWN;
     checked.check.differences = checked.differences;
     cr_expect(
         eq(int, pleat_session_check_run(checked.session, 0, &checked.check), PLEAT_ERR_INVALID));
