@@ -79,6 +79,7 @@ void pleat_allocator_destroy(pleat_allocator_t *allocator)
     if (pleat_retire_synchronize(allocator) != PLEAT_OK) {
         pleat_waiting_abandon(&allocator->waiting); /* the frees below wait for the device */
     }
+    pleat_share_discard(allocator);
     pleat_backing_discard(allocator);
     pleat_private_pools_fini(&allocator->private_pools);
     pleat_waiting_fini(&allocator->waiting);

@@ -16,6 +16,7 @@
 #include "pleated_place.h"
 #include "pool.h"
 #include "private_pool.h"
+#include "share.h"
 #include "size_class.h"
 #include "stats.h"
 #include "waiting.h"
@@ -52,6 +53,8 @@ struct pleat_allocator {
     pleat_private_pools_t private_pools;
     pleat_free_memory_fn_t free_memory; /* NULL: none */
     void *free_memory_context;
+    pleat_opened_t *opened;               /* memory of other processes */
+    uint64_t peers[PLEAT_PEERS_MAX / 64]; /* devices that were enabled, by bit */
 };
 
 /* Is a redirection to a private pool open? Then no event is recorded, queried or waited for, and no

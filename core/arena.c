@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "allocator.h"
 #include "fence.h"
@@ -91,6 +92,15 @@ pleat_status_t pleat_arena_create(pleat_allocator_t *allocator, pleat_stream_t s
     return PLEAT_OK;
 }
 
+/* End the record of a handle. */
+static void arena_drop_handle(pleat_handle_t *handle)
+{
+    if (handle->file >= 0) {
+        (void)close(handle->file);
+    }
+    free(handle);
+}
+
 static void arena_free_handle(pleat_allocator_t *allocator, pleat_handle_t *handle)
 {
     const pleat_devptr_t address = handle->arena->address + handle->offset;
@@ -100,7 +110,7 @@ static void arena_free_handle(pleat_allocator_t *allocator, pleat_handle_t *hand
     (void)unmapped;
     (void)released;
     pleat_stats_unmap(&allocator->stats, 1);
-    free(handle);
+    arena_drop_handle(handle);
 }
 
 void pleat_arena_destroy(pleat_allocator_t *allocator, pleat_arena_t *arena)
@@ -482,6 +492,7 @@ pleat_status_t pleat_arena_add_handle(pleat_allocator_t *allocator, pleat_arena_
     handle->arena = arena;
     handle->offset = offset;
     handle->bytes = bytes;
+    handle->file = -1;
     const size_t index = pleat_arena_handle_index(arena, offset);
     memmove((void *)&arena->handles[index + 1], (void *)&arena->handles[index],
             (arena->handle_count - index) * sizeof(*arena->handles));
@@ -548,7 +559,7 @@ pleat_status_t pleat_arena_remove_handle(pleat_allocator_t *allocator, pleat_han
     arena_merge_unmapped(allocator, arena, block);
     arena_count_memory(allocator, bytes, false, address, arena->stream);
     pleat_arena_count_split(allocator, arena);
-    free(handle);
+    arena_drop_handle(handle);
     return PLEAT_OK;
 }
 

@@ -37,6 +37,7 @@ struct pleat_handle {
     uint64_t free_bytes;
     uint64_t idle_since_ns; /* when the last part became free, if all are */
     pleat_piece_t *pieces;  /* views that show it */
+    int file;               /* descriptor of the chunk for other processes; -1: none */
 };
 
 static inline bool pleat_handle_is_whole(const pleat_handle_t *handle)

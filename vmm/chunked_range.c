@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base.h"
 
@@ -39,6 +40,7 @@ void pleat_chunked_range_fini(pleat_chunked_range_t *range, pleat_vmm_t *vmm)
         pleat_vmm_address_free(vmm, range->address, range->page_bytes * range->page_count);
     (void)ignored;
     free(range->chunks);
+    free(range->files);
     memset(range, 0, sizeof(*range));
 }
 
@@ -56,6 +58,10 @@ static void range_release(pleat_chunked_range_t *range, pleat_vmm_t *vmm, uint64
         const pleat_status_t ignored = pleat_vmm_chunk_release(vmm, range->chunks[page]);
         (void)ignored;
         range->chunks[page] = 0;
+        if (range->files != NULL && range->files[page] >= 0) {
+            (void)close(range->files[page]);
+            range->files[page] = -1;
+        }
     }
 }
 
@@ -113,4 +119,17 @@ pleat_status_t pleat_chunked_range_unmap(pleat_chunked_range_t *range, pleat_vmm
         range_release(range, vmm, page, 1);
     }
     return PLEAT_OK;
+}
+
+int *pleat_chunked_range_file(pleat_chunked_range_t *range, uint64_t page)
+{
+    PLEAT_ASSERT(page < range->page_count);
+    PLEAT_ASSERT(range->chunks[page] != 0);
+    if (range->files == NULL) {
+        range->files = malloc(range->page_count * sizeof(*range->files));
+        for (uint64_t i = 0; range->files != NULL && i < range->page_count; i++) {
+            range->files[i] = -1;
+        }
+    }
+    return range->files == NULL ? NULL : &range->files[page];
 }

@@ -15,6 +15,7 @@ typedef struct pleat_chunked_range {
     uint64_t page_bytes;
     uint64_t page_count;
     pleat_chunk_t *chunks; /* by page; 0: not mapped */
+    int *files; /* by page: its descriptor for other processes, -1: none; NULL: no page */
 } pleat_chunked_range_t;
 
 /*
@@ -46,5 +47,11 @@ PLEAT_NODISCARD pleat_status_t pleat_chunked_range_map(pleat_chunked_range_t *ra
 PLEAT_NODISCARD pleat_status_t pleat_chunked_range_unmap(pleat_chunked_range_t *range,
                                                          pleat_vmm_t *vmm, uint64_t first,
                                                          uint64_t count, uint64_t *done_out);
+
+/*
+ * Where the descriptor of a mapped page is kept; -1: it has none yet. It is closed when the page is
+ * unmapped. NULL: no host memory.
+ */
+int *pleat_chunked_range_file(pleat_chunked_range_t *range, uint64_t page);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * cuda: operations on a real GPU through its driver; the only file that sees the driver's result
- * codes. What the rules of pleat/vmm.h ask, the driver checks, but for sizes and addresses that are
- * no multiples of the granularity: those are named here.
+ * cuda: operations on a real GPU through its driver; with cuda_share.c the only file that sees the
+ * driver's result codes. What the rules of pleat/vmm.h ask, the driver checks, but for sizes and
+ * addresses that are no multiples of the granularity: those are named here.
  *
  * Each operation makes the device's primary context current if another one is, and puts that back.
  * No lock: one thread at a time for a device; the driver itself takes calls from any.
  */
-#include "cuda_device.h"
+#include "cuda_state.h"
 #include "vmm.h"
 
 #include <inttypes.h>
@@ -16,16 +16,6 @@
 
 #define MEMORY_ALIGNMENT UINT64_C(512) /* of the smallest allocations; asserted only */
 
-typedef struct cuda {
-    pleat_cuda_driver_t driver;
-    pleat_cu_device_t device;
-    pleat_cu_context_t context;
-    uint64_t granularity_bytes; /* 0: no virtual memory */
-    uint64_t wait_count;
-    pleat_cu_properties_t properties;
-    pleat_cu_access_t access;
-} cuda_t;
-
 /* ---- results ---- */
 
 static pleat_status_t result_status(pleat_cu_result_t result)
@@ -34,6 +24,7 @@ static pleat_status_t result_status(pleat_cu_result_t result)
     case PLEAT_CU_OK:
         return PLEAT_OK;
     case PLEAT_CU_INVALID_VALUE:
+    case PLEAT_CU_INVALID_DEVICE:
     case PLEAT_CU_ALREADY_MAPPED:
     case PLEAT_CU_NOT_MAPPED:
     case PLEAT_CU_INVALID_HANDLE:
@@ -71,8 +62,8 @@ pleat_status_t pleat_cuda_status(const pleat_cuda_driver_t *driver, pleat_cu_res
 }
 
 /* The same with the values of the call. */
-static pleat_status_t cuda_status_of(const cuda_t *cuda, pleat_cu_result_t result, const char *call,
-                                     pleat_devptr_t ptr, uint64_t bytes)
+pleat_status_t pleat_cuda_status_of(const pleat_cuda_t *cuda, pleat_cu_result_t result,
+                                    const char *call, pleat_devptr_t ptr, uint64_t bytes)
 {
     const pleat_status_t status = pleat_cuda_status(&cuda->driver, result, call);
     if (status != PLEAT_OK) {
@@ -83,7 +74,7 @@ static pleat_status_t cuda_status_of(const cuda_t *cuda, pleat_cu_result_t resul
 
 /* ---- context ---- */
 
-static pleat_status_t context_enter(const cuda_t *cuda, bool *is_pushed_out)
+pleat_status_t pleat_cuda_context_enter(const pleat_cuda_t *cuda, bool *is_pushed_out)
 {
     pleat_cu_context_t current = NULL;
     *is_pushed_out = false;
@@ -95,7 +86,7 @@ static pleat_status_t context_enter(const cuda_t *cuda, bool *is_pushed_out)
     return pleat_cuda_status(&cuda->driver, result, "cuda: making the context current");
 }
 
-static void context_leave(const cuda_t *cuda, bool is_pushed)
+void pleat_cuda_context_leave(const pleat_cuda_t *cuda, bool is_pushed)
 {
     if (is_pushed) {
         pleat_cu_context_t popped = NULL;
@@ -103,48 +94,19 @@ static void context_leave(const cuda_t *cuda, bool is_pushed)
     }
 }
 
-/* Call the driver in the context of the device; gives the result to `result`. */
-#define CUDA_CALL(cuda, result, expression)                               \
-    do {                                                                  \
-        bool is_pushed = false;                                           \
-        const pleat_status_t entered = context_enter((cuda), &is_pushed); \
-        if (entered != PLEAT_OK) {                                        \
-            return entered;                                               \
-        }                                                                 \
-        (result) = (cuda)->driver.expression;                             \
-        context_leave((cuda), is_pushed);                                 \
-    } while (0)
-
-/* While any thread captures a stream into a graph, the driver refuses calls about memory and spoils
- * the capture, unless the calling thread is in the relaxed mode. `mode` takes the one it was in. */
-static bool capture_relax(const cuda_t *cuda, unsigned int *mode)
+bool pleat_cuda_capture_relax(const pleat_cuda_t *cuda, unsigned int *mode)
 {
     *mode = PLEAT_CU_CAPTURE_RELAXED;
     return cuda->driver.has_capture &&
            cuda->driver.cuThreadExchangeStreamCaptureMode(mode) == PLEAT_CU_OK;
 }
 
-static void capture_restore(const cuda_t *cuda, unsigned int mode, bool is_relaxed)
+void pleat_cuda_capture_restore(const pleat_cuda_t *cuda, unsigned int mode, bool is_relaxed)
 {
     if (is_relaxed) {
         (void)cuda->driver.cuThreadExchangeStreamCaptureMode(&mode);
     }
 }
-
-/* As CUDA_CALL, for calls by which memory comes or goes: none touches a stream that is captured. */
-#define CUDA_MEMORY_CALL(cuda, result, expression)                        \
-    do {                                                                  \
-        bool is_pushed = false;                                           \
-        unsigned int mode = 0;                                            \
-        const pleat_status_t entered = context_enter((cuda), &is_pushed); \
-        if (entered != PLEAT_OK) {                                        \
-            return entered;                                               \
-        }                                                                 \
-        const bool is_relaxed = capture_relax((cuda), &mode);             \
-        (result) = (cuda)->driver.expression;                             \
-        capture_restore((cuda), mode, is_relaxed);                        \
-        context_leave((cuda), is_pushed);                                 \
-    } while (0)
 
 static pleat_cu_event_t to_event(pleat_event_t event)
 {
@@ -160,7 +122,7 @@ static pleat_cu_stream_t to_stream(pleat_stream_t stream)
 
 static void cuda_destroy(void *self)
 {
-    cuda_t *cuda = self;
+    pleat_cuda_t *cuda = self;
     (void)cuda->driver.cuDevicePrimaryCtxRelease_v2(cuda->device);
     free(cuda);
 }
@@ -175,12 +137,12 @@ static uint64_t cuda_clock_ns(void *self)
 
 static uint64_t cuda_wait_count(void *self)
 {
-    return ((const cuda_t *)self)->wait_count;
+    return ((const pleat_cuda_t *)self)->wait_count;
 }
 
 static pleat_status_t cuda_mem_info(void *self, uint64_t *free_bytes_out, uint64_t *total_bytes_out)
 {
-    const cuda_t *cuda = self;
+    const pleat_cuda_t *cuda = self;
     size_t free_bytes = 0;
     size_t total_bytes = 0;
     pleat_cu_result_t result = PLEAT_CU_OK;
@@ -192,28 +154,28 @@ static pleat_status_t cuda_mem_info(void *self, uint64_t *free_bytes_out, uint64
 
 static pleat_status_t cuda_mem_alloc(void *self, uint64_t bytes, pleat_devptr_t *ptr_out)
 {
-    const cuda_t *cuda = self;
+    const pleat_cuda_t *cuda = self;
     pleat_cu_ptr_t ptr = 0;
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_MEMORY_CALL(cuda, result, cuMemAlloc_v2(&ptr, bytes));
     PLEAT_ASSERT(ptr % MEMORY_ALIGNMENT == 0);
     *ptr_out = ptr;
-    return cuda_status_of(cuda, result, "mem_alloc", 0, bytes);
+    return pleat_cuda_status_of(cuda, result, "mem_alloc", 0, bytes);
 }
 
 static pleat_status_t cuda_mem_free(void *self, pleat_devptr_t ptr)
 {
-    cuda_t *cuda = self;
+    pleat_cuda_t *cuda = self;
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_MEMORY_CALL(cuda, result, cuMemFree_v2(ptr));
-    const pleat_status_t status = cuda_status_of(cuda, result, "mem_free", ptr, 0);
+    const pleat_status_t status = pleat_cuda_status_of(cuda, result, "mem_free", ptr, 0);
     cuda->wait_count += status == PLEAT_OK; /* it waits for all work on the device */
     return status == PLEAT_ERR_INVALID ? PLEAT_ERR_INVALID_POINTER : status;
 }
 
 static pleat_status_t cuda_event_create(void *self, pleat_event_t *event_out)
 {
-    const cuda_t *cuda = self;
+    const pleat_cuda_t *cuda = self;
     pleat_cu_event_t event = NULL;
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_CALL(cuda, result, cuEventCreate(&event, PLEAT_CU_EVENT_DISABLE_TIMING));
@@ -223,7 +185,7 @@ static pleat_status_t cuda_event_create(void *self, pleat_event_t *event_out)
 
 static pleat_status_t cuda_event_destroy(void *self, pleat_event_t event)
 {
-    const cuda_t *cuda = self;
+    const pleat_cuda_t *cuda = self;
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_CALL(cuda, result, cuEventDestroy_v2(to_event(event)));
     return pleat_cuda_status(&cuda->driver, result, "event_destroy");
@@ -231,7 +193,7 @@ static pleat_status_t cuda_event_destroy(void *self, pleat_event_t event)
 
 static pleat_status_t cuda_event_record(void *self, pleat_event_t event, pleat_stream_t stream)
 {
-    const cuda_t *cuda = self;
+    const pleat_cuda_t *cuda = self;
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_CALL(cuda, result, cuEventRecord(to_event(event), to_stream(stream)));
     return pleat_cuda_status(&cuda->driver, result, "event_record");
@@ -239,7 +201,7 @@ static pleat_status_t cuda_event_record(void *self, pleat_event_t event, pleat_s
 
 static pleat_status_t cuda_event_query(void *self, pleat_event_t event)
 {
-    const cuda_t *cuda = self;
+    const pleat_cuda_t *cuda = self;
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_CALL(cuda, result, cuEventQuery(to_event(event)));
     if (result == PLEAT_CU_NOT_READY) {
@@ -250,7 +212,7 @@ static pleat_status_t cuda_event_query(void *self, pleat_event_t event)
 
 static pleat_status_t cuda_event_synchronize(void *self, pleat_event_t event)
 {
-    cuda_t *cuda = self;
+    pleat_cuda_t *cuda = self;
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_CALL(cuda, result, cuEventQuery(to_event(event)));
     if (result == PLEAT_CU_NOT_READY) {
@@ -262,7 +224,7 @@ static pleat_status_t cuda_event_synchronize(void *self, pleat_event_t event)
 
 static pleat_status_t cuda_stream_wait_event(void *self, pleat_stream_t stream, pleat_event_t event)
 {
-    const cuda_t *cuda = self;
+    const pleat_cuda_t *cuda = self;
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_CALL(cuda, result, cuStreamWaitEvent(to_stream(stream), to_event(event), 0));
     return pleat_cuda_status(&cuda->driver, result, "stream_wait_event");
@@ -270,7 +232,7 @@ static pleat_status_t cuda_stream_wait_event(void *self, pleat_stream_t stream, 
 
 static pleat_status_t cuda_stream_synchronize(void *self, pleat_stream_t stream)
 {
-    cuda_t *cuda = self;
+    pleat_cuda_t *cuda = self;
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_CALL(cuda, result, cuStreamQuery(to_stream(stream)));
     if (result == PLEAT_CU_NOT_READY) {
@@ -282,8 +244,8 @@ static pleat_status_t cuda_stream_synchronize(void *self, pleat_stream_t stream)
 
 /* ---- virtual memory ---- */
 
-static pleat_status_t cuda_check_span(const cuda_t *cuda, const char *call, pleat_devptr_t ptr,
-                                      uint64_t bytes)
+static pleat_status_t cuda_check_span(const pleat_cuda_t *cuda, const char *call,
+                                      pleat_devptr_t ptr, uint64_t bytes)
 {
     if (bytes == 0 || bytes % cuda->granularity_bytes != 0 || ptr % cuda->granularity_bytes != 0) {
         pleat_error_set("%s: %" PRIu64 " bytes at 0x%" PRIx64 "; both must be multiples of %" PRIu64
@@ -296,13 +258,13 @@ static pleat_status_t cuda_check_span(const cuda_t *cuda, const char *call, plea
 
 static pleat_status_t cuda_granularity(void *self, uint64_t *bytes_out)
 {
-    *bytes_out = ((const cuda_t *)self)->granularity_bytes;
+    *bytes_out = ((const pleat_cuda_t *)self)->granularity_bytes;
     return PLEAT_OK;
 }
 
 static pleat_status_t cuda_address_reserve(void *self, uint64_t bytes, pleat_devptr_t *ptr_out)
 {
-    const cuda_t *cuda = self;
+    const pleat_cuda_t *cuda = self;
     const pleat_status_t status = cuda_check_span(cuda, "address_reserve", 0, bytes);
     if (status != PLEAT_OK) {
         return status;
@@ -311,24 +273,24 @@ static pleat_status_t cuda_address_reserve(void *self, uint64_t bytes, pleat_dev
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_MEMORY_CALL(cuda, result, cuMemAddressReserve(&ptr, bytes, cuda->granularity_bytes, 0, 0));
     *ptr_out = ptr;
-    return cuda_status_of(cuda, result, "address_reserve", 0, bytes);
+    return pleat_cuda_status_of(cuda, result, "address_reserve", 0, bytes);
 }
 
 static pleat_status_t cuda_address_free(void *self, pleat_devptr_t ptr, uint64_t bytes)
 {
-    const cuda_t *cuda = self;
+    const pleat_cuda_t *cuda = self;
     const pleat_status_t status = cuda_check_span(cuda, "address_free", ptr, bytes);
     if (status != PLEAT_OK) {
         return status;
     }
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_MEMORY_CALL(cuda, result, cuMemAddressFree(ptr, bytes));
-    return cuda_status_of(cuda, result, "address_free", ptr, bytes);
+    return pleat_cuda_status_of(cuda, result, "address_free", ptr, bytes);
 }
 
 static pleat_status_t cuda_chunk_create(void *self, uint64_t bytes, pleat_chunk_t *chunk_out)
 {
-    const cuda_t *cuda = self;
+    const pleat_cuda_t *cuda = self;
     const pleat_status_t status = cuda_check_span(cuda, "chunk_create", 0, bytes);
     if (status != PLEAT_OK) {
         return status;
@@ -337,51 +299,51 @@ static pleat_status_t cuda_chunk_create(void *self, uint64_t bytes, pleat_chunk_
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_MEMORY_CALL(cuda, result, cuMemCreate(&handle, bytes, &cuda->properties, 0));
     *chunk_out = handle;
-    return cuda_status_of(cuda, result, "chunk_create", 0, bytes);
+    return pleat_cuda_status_of(cuda, result, "chunk_create", 0, bytes);
 }
 
 static pleat_status_t cuda_chunk_release(void *self, pleat_chunk_t chunk)
 {
-    const cuda_t *cuda = self;
+    const pleat_cuda_t *cuda = self;
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_MEMORY_CALL(cuda, result, cuMemRelease(chunk));
-    return cuda_status_of(cuda, result, "chunk_release", chunk, 0);
+    return pleat_cuda_status_of(cuda, result, "chunk_release", chunk, 0);
 }
 
 static pleat_status_t cuda_map(void *self, pleat_devptr_t ptr, uint64_t bytes, pleat_chunk_t chunk)
 {
-    const cuda_t *cuda = self;
+    const pleat_cuda_t *cuda = self;
     const pleat_status_t status = cuda_check_span(cuda, "map", ptr, bytes);
     if (status != PLEAT_OK) {
         return status;
     }
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_MEMORY_CALL(cuda, result, cuMemMap(ptr, bytes, 0, chunk, 0));
-    return cuda_status_of(cuda, result, "map", ptr, bytes);
+    return pleat_cuda_status_of(cuda, result, "map", ptr, bytes);
 }
 
 static pleat_status_t cuda_unmap(void *self, pleat_devptr_t ptr, uint64_t bytes)
 {
-    const cuda_t *cuda = self;
+    const pleat_cuda_t *cuda = self;
     const pleat_status_t status = cuda_check_span(cuda, "unmap", ptr, bytes);
     if (status != PLEAT_OK) {
         return status;
     }
     pleat_cu_result_t result = PLEAT_CU_OK;
     CUDA_MEMORY_CALL(cuda, result, cuMemUnmap(ptr, bytes));
-    return cuda_status_of(cuda, result, "unmap", ptr, bytes);
+    return pleat_cuda_status_of(cuda, result, "unmap", ptr, bytes);
 }
 
 static pleat_status_t cuda_set_access(void *self, pleat_devptr_t ptr, uint64_t bytes)
 {
-    const cuda_t *cuda = self;
+    const pleat_cuda_t *cuda = self;
     const pleat_status_t status = cuda_check_span(cuda, "set_access", ptr, bytes);
     if (status != PLEAT_OK) {
         return status;
     }
     pleat_cu_result_t result = PLEAT_CU_OK;
-    CUDA_MEMORY_CALL(cuda, result, cuMemSetAccess(ptr, bytes, &cuda->access, 1));
-    return cuda_status_of(cuda, result, "set_access", ptr, bytes);
+    CUDA_MEMORY_CALL(cuda, result, cuMemSetAccess(ptr, bytes, cuda->access, cuda->access_count));
+    return pleat_cuda_status_of(cuda, result, "set_access", ptr, bytes);
 }
 
 static void cuda_add_mapping(pleat_vmm_ops_t *ops)
@@ -421,7 +383,7 @@ static pleat_status_t cuda_read_options(const pleat_cuda_options_t *options,
 }
 
 /* Start the driver and find the device. */
-static pleat_status_t cuda_find_device(cuda_t *cuda, int device_index)
+static pleat_status_t cuda_find_device(pleat_cuda_t *cuda, int device_index)
 {
     const pleat_cuda_driver_t *driver = &cuda->driver;
     int count = 0;
@@ -446,7 +408,8 @@ static pleat_status_t cuda_find_device(cuda_t *cuda, int device_index)
                              "cuda: opening the device");
 }
 
-static pleat_status_t cuda_attribute(const cuda_t *cuda, unsigned int attribute, bool *is_set_out)
+static pleat_status_t cuda_attribute(const pleat_cuda_t *cuda, unsigned int attribute,
+                                     bool *is_set_out)
 {
     int value = 0;
     const pleat_status_t status = pleat_cuda_status(
@@ -457,7 +420,7 @@ static pleat_status_t cuda_attribute(const cuda_t *cuda, unsigned int attribute,
 }
 
 /* Has the device virtual memory, and what is its granularity? */
-static pleat_status_t cuda_find_mapping(cuda_t *cuda, uint32_t handle_types, int device_index)
+static pleat_status_t cuda_find_mapping(pleat_cuda_t *cuda, uint32_t handle_types, int device_index)
 {
     bool has_mapping = false;
     bool has_file = false;
@@ -469,7 +432,7 @@ static pleat_status_t cuda_find_mapping(cuda_t *cuda, uint32_t handle_types, int
         return status;
     }
     has_mapping = has_mapping && cuda->driver.has_mapping;
-    if (handle_types != 0 && !(has_mapping && has_file)) {
+    if (handle_types != 0 && !(has_mapping && has_file && cuda->driver.has_file)) {
         pleat_error_set("cuda: GPU %d cannot hand out memory as a file descriptor", device_index);
         return PLEAT_ERR_UNSUPPORTED;
     }
@@ -483,7 +446,9 @@ static pleat_status_t cuda_find_mapping(cuda_t *cuda, uint32_t handle_types, int
         .handle_types = handle_types == 0 ? 0 : PLEAT_CU_HANDLE_FILE,
         .location = location,
     };
-    cuda->access = (pleat_cu_access_t){.location = location, .flags = PLEAT_CU_ACCESS_READ_WRITE};
+    cuda->access[0] =
+        (pleat_cu_access_t){.location = location, .flags = PLEAT_CU_ACCESS_READ_WRITE};
+    cuda->access_count = 1;
     size_t bytes = 0;
     status = pleat_cuda_status(&cuda->driver,
                                cuda->driver.cuMemGetAllocationGranularity(
@@ -493,7 +458,8 @@ static pleat_status_t cuda_find_mapping(cuda_t *cuda, uint32_t handle_types, int
     return status;
 }
 
-static pleat_status_t cuda_open(cuda_t *cuda, int device_index, const pleat_cuda_options_t *chosen)
+static pleat_status_t cuda_open(pleat_cuda_t *cuda, int device_index,
+                                const pleat_cuda_options_t *chosen)
 {
     pleat_status_t status = pleat_cuda_load(chosen->driver, &cuda->driver);
     if (status == PLEAT_OK) {
@@ -510,7 +476,7 @@ static pleat_status_t cuda_open(cuda_t *cuda, int device_index, const pleat_cuda
     return status;
 }
 
-static pleat_status_t cuda_wrap(cuda_t *cuda, pleat_vmm_t **vmm_out)
+static pleat_status_t cuda_wrap(pleat_cuda_t *cuda, pleat_vmm_t **vmm_out)
 {
     pleat_vmm_ops_t ops = {
         PLEAT_VMM_OPS_INIT("cuda"),
@@ -531,6 +497,7 @@ static pleat_status_t cuda_wrap(cuda_t *cuda, pleat_vmm_t **vmm_out)
     if (cuda->granularity_bytes != 0) {
         cuda_add_mapping(&ops);
     }
+    pleat_cuda_add_share(cuda, &ops);
     return pleat_vmm_create(&ops, cuda, vmm_out);
 }
 
@@ -546,7 +513,7 @@ pleat_status_t pleat_cuda_create(int device_index, const pleat_cuda_options_t *o
     if (status != PLEAT_OK) {
         return status;
     }
-    cuda_t *cuda = calloc(1, sizeof *cuda);
+    pleat_cuda_t *cuda = calloc(1, sizeof *cuda);
     if (cuda == NULL) {
         pleat_error_set("cuda: no host memory for a device record of %zu bytes", sizeof *cuda);
         return PLEAT_ERR_OOM_HOST;
@@ -570,7 +537,7 @@ err_free:
 
 /* ---- what the table of operations does not have ---- */
 
-static const cuda_t *cuda_of(const pleat_vmm_t *vmm)
+static const pleat_cuda_t *cuda_of(const pleat_vmm_t *vmm)
 {
     if (!pleat_vmm_is_driven_by(vmm, cuda_destroy)) {
         pleat_error_set("cuda: device '%s' is no GPU", pleat_vmm_name(vmm));
@@ -582,16 +549,17 @@ static const cuda_t *cuda_of(const pleat_vmm_t *vmm)
 pleat_cuda_capture_t pleat_cuda_stream_capture(const pleat_vmm_t *vmm, pleat_stream_t stream,
                                                uint64_t *id_out)
 {
-    const cuda_t *cuda = vmm == NULL ? NULL : cuda_of(vmm);
+    const pleat_cuda_t *cuda = vmm == NULL ? NULL : cuda_of(vmm);
     bool is_pushed = false;
-    if (cuda == NULL || !cuda->driver.has_capture || context_enter(cuda, &is_pushed) != PLEAT_OK) {
+    if (cuda == NULL || !cuda->driver.has_capture ||
+        pleat_cuda_context_enter(cuda, &is_pushed) != PLEAT_OK) {
         return PLEAT_CUDA_CAPTURE_NONE;
     }
     unsigned int status = PLEAT_CU_CAPTURE_NONE;
     uint64_t id = 0;
     const pleat_cu_result_t result =
         cuda->driver.cuStreamGetCaptureInfo_v2(to_stream(stream), &status, &id, NULL, NULL, NULL);
-    context_leave(cuda, is_pushed);
+    pleat_cuda_context_leave(cuda, is_pushed);
     if (result == PLEAT_CU_STREAM_CAPTURE_IMPLICIT) {
         return PLEAT_CUDA_CAPTURE_ELSEWHERE;
     }
@@ -606,13 +574,13 @@ pleat_cuda_capture_t pleat_cuda_stream_capture(const pleat_vmm_t *vmm, pleat_str
 
 const pleat_cuda_driver_t *pleat_cuda_driver_of(const pleat_vmm_t *vmm)
 {
-    const cuda_t *cuda = cuda_of(vmm);
+    const pleat_cuda_t *cuda = cuda_of(vmm);
     return cuda == NULL ? NULL : &cuda->driver;
 }
 
 pleat_status_t pleat_cuda_enter(const pleat_vmm_t *vmm)
 {
-    const cuda_t *cuda = cuda_of(vmm);
+    const pleat_cuda_t *cuda = cuda_of(vmm);
     return cuda == NULL
                ? PLEAT_ERR_INVALID
                : pleat_cuda_status(&cuda->driver, cuda->driver.cuCtxPushCurrent_v2(cuda->context),
@@ -621,8 +589,8 @@ pleat_status_t pleat_cuda_enter(const pleat_vmm_t *vmm)
 
 void pleat_cuda_leave(const pleat_vmm_t *vmm)
 {
-    const cuda_t *cuda = cuda_of(vmm);
+    const pleat_cuda_t *cuda = cuda_of(vmm);
     if (cuda != NULL) {
-        context_leave(cuda, true);
+        pleat_cuda_context_leave(cuda, true);
     }
 }

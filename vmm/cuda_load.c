@@ -39,14 +39,20 @@ static pleat_status_t driver_fill(pleat_cuda_driver_t *driver)
     } while (0);
     PLEAT_CU_REQUIRED_LIST(FIND_REQUIRED)
 #undef FIND_REQUIRED
-    bool has_all = true;
 #define FIND_OPTIONAL(name, parameters) \
     has_all = driver_find(driver->library, #name, (void *)&driver->name) && has_all;
-    PLEAT_CU_MAPPING_LIST(FIND_OPTIONAL)
-    driver->has_mapping = has_all;
-    has_all = true;
-    PLEAT_CU_CAPTURE_LIST(FIND_OPTIONAL)
-    driver->has_capture = has_all;
+#define FIND_GROUP(has_group, GROUP_LIST) \
+    do {                                  \
+        bool has_all = true;              \
+        GROUP_LIST(FIND_OPTIONAL)         \
+        driver->has_group = has_all;      \
+    } while (0)
+    FIND_GROUP(has_mapping, PLEAT_CU_MAPPING_LIST);
+    FIND_GROUP(has_capture, PLEAT_CU_CAPTURE_LIST);
+    FIND_GROUP(has_file, PLEAT_CU_FILE_LIST);
+    FIND_GROUP(has_ipc, PLEAT_CU_IPC_LIST);
+    FIND_GROUP(has_peer, PLEAT_CU_PEER_LIST);
+#undef FIND_GROUP
 #undef FIND_OPTIONAL
     return PLEAT_OK;
 }

@@ -45,10 +45,15 @@ typedef struct pleat_cu_access {
     unsigned int flags;
 } pleat_cu_access_t;
 
-/* The two structs as they stand in declarations; the check against cuda.h names its own. */
+typedef struct pleat_cu_ipc_handle {
+    char bytes[64];
+} pleat_cu_ipc_handle_t;
+
+/* The structs as they stand in declarations; the check against cuda.h names its own. */
 #ifndef PLEAT_CU_PROPERTIES
 #define PLEAT_CU_PROPERTIES pleat_cu_properties_t
 #define PLEAT_CU_ACCESS pleat_cu_access_t
+#define PLEAT_CU_IPC_HANDLE pleat_cu_ipc_handle_t
 #endif
 
 /* X(name, value, name in cuda.h) */
@@ -58,6 +63,8 @@ typedef struct pleat_cu_access {
     X(OUT_OF_MEMORY, 2, CUDA_ERROR_OUT_OF_MEMORY)                                       \
     X(DEINITIALIZED, 4, CUDA_ERROR_DEINITIALIZED)                                       \
     X(NO_DEVICE, 100, CUDA_ERROR_NO_DEVICE)                                             \
+    X(INVALID_DEVICE, 101, CUDA_ERROR_INVALID_DEVICE)                                   \
+    X(INVALID_CONTEXT, 201, CUDA_ERROR_INVALID_CONTEXT)                                 \
     X(ALREADY_MAPPED, 208, CUDA_ERROR_ALREADY_MAPPED)                                   \
     X(NOT_MAPPED, 211, CUDA_ERROR_NOT_MAPPED)                                           \
     X(INVALID_HANDLE, 400, CUDA_ERROR_INVALID_HANDLE)                                   \
@@ -72,6 +79,7 @@ typedef struct pleat_cu_access {
     X(ALLOCATION_PINNED, 1, CU_MEM_ALLOCATION_TYPE_PINNED)                              \
     X(LOCATION_DEVICE, 1, CU_MEM_LOCATION_TYPE_DEVICE)                                  \
     X(HANDLE_FILE, 1, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)                         \
+    X(IPC_LAZY_PEER, 1, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)                             \
     X(ACCESS_READ_WRITE, 3, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)                         \
     X(GRANULARITY_MINIMUM, 0, CU_MEM_ALLOC_GRANULARITY_MINIMUM)                         \
     X(HAS_VIRTUAL_MEMORY, 102, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) \
@@ -129,6 +137,25 @@ enum { PLEAT_CU_CONSTANT_LIST(PLEAT_CU_CONSTANT) };
       (pleat_cu_stream_t stream, unsigned int *status_out, uint64_t *id_out,               \
        pleat_cu_graph_t *graph_out, const pleat_cu_node_t **nodes_out, size_t *count_out)) \
     X(cuThreadExchangeStreamCaptureMode, (unsigned int *mode))
+
+/* Chunks as descriptors: without one of these they stay in the process. */
+#define PLEAT_CU_FILE_LIST(X)                                                                    \
+    X(cuMemExportToShareableHandle,                                                              \
+      (void *handle_out, pleat_cu_handle_t handle, unsigned int type, unsigned long long flags)) \
+    X(cuMemImportFromShareableHandle,                                                            \
+      (pleat_cu_handle_t * handle_out, void *os_handle, unsigned int type))
+
+/* Plain memory for other processes: none without one of these. */
+#define PLEAT_CU_IPC_LIST(X)                                                      \
+    X(cuIpcGetMemHandle, (PLEAT_CU_IPC_HANDLE * handle_out, pleat_cu_ptr_t ptr))  \
+    X(cuIpcOpenMemHandle_v2,                                                      \
+      (pleat_cu_ptr_t * ptr_out, PLEAT_CU_IPC_HANDLE handle, unsigned int flags)) \
+    X(cuIpcCloseMemHandle, (pleat_cu_ptr_t ptr))
+
+/* Access of other devices: none without it. */
+#define PLEAT_CU_PEER_LIST(X) \
+    X(cuDeviceCanAccessPeer,  \
+      (int *can_out, pleat_cu_device_t device, pleat_cu_device_t peer_device))
 
 /* A pointer named like the entry point; NULL: not there. A declaration cannot take parentheses. */
 /* NOLINTNEXTLINE(bugprone-macro-parentheses) */

@@ -1,7 +1,7 @@
 /*
  * sim: the simulated device: capacity and live allocations here, virtual memory in sim_mapping.c,
- * addresses by a placer (address_space.h by default, scripted.c for recordings), time and order by
- * timeline.h, costs by cost.h.
+ * other processes and devices in sim_share.c, addresses by a placer (address_space.h by default,
+ * scripted.c for recordings), time and order by timeline.h, costs by cost.h.
  *
  * Every operation goes the same way: seeded fault, argument check, host memory, charge, effect. So
  * a call that fails has neither changed nor cost anything.
@@ -68,6 +68,7 @@ static void sim_discard(pleat_sim_t *sim)
     pleat_sim_memory_fini(&sim->memory);
     pleat_timeline_fini(&sim->timeline);
     pleat_span_pool_fini(&sim->spans);
+    free(sim->opened);
     free(sim);
 }
 
@@ -363,11 +364,13 @@ static pleat_status_t sim_set_options(pleat_sim_t *sim, const pleat_sim_options_
         return status;
     }
     sim->costs = *costs;
-    return pleat_sim_memory_init(&sim->memory, chosen.is_backed,
-                                 chosen.address_limit_bytes == 0 ? PLEAT_SIM_ADDRESS_LIMIT_BYTES
-                                                                 : chosen.address_limit_bytes,
-                                 chosen.mapping_limit == 0 ? PLEAT_SIM_MAPPINGS_MAX
-                                                           : chosen.mapping_limit);
+    const pleat_status_t made = pleat_sim_memory_init(
+        &sim->memory, chosen.is_backed,
+        chosen.address_limit_bytes == 0 ? PLEAT_SIM_ADDRESS_LIMIT_BYTES
+                                        : chosen.address_limit_bytes,
+        chosen.mapping_limit == 0 ? PLEAT_SIM_MAPPINGS_MAX : chosen.mapping_limit);
+    sim->memory.exports_chunks = chosen.exports_chunks != 0;
+    return made;
 }
 
 static pleat_status_t sim_make(const pleat_sim_options_t *options, pleat_sim_t **sim_out)
@@ -409,6 +412,7 @@ static pleat_status_t sim_wrap(pleat_sim_t *sim, const pleat_sim_placer_t *place
         .stream_synchronize = sim_stream_synchronize,
     };
     pleat_sim_add_mapping(&ops);
+    pleat_sim_add_share(&ops);
     sim->placer = placer;
     sim->placer_self = placer_self;
     const pleat_status_t status = pleat_vmm_create(&ops, sim, vmm_out);
@@ -446,6 +450,21 @@ pleat_status_t pleat_sim_create(const pleat_sim_options_t *options, pleat_vmm_t 
         return status;
     }
     return sim_wrap(sim, &address_placer, &sim->addresses, vmm_out);
+}
+
+void pleat_sim_set_exports(const pleat_vmm_t *vmm, bool exports_chunks)
+{
+    pleat_sim_t *sim = pleat_vmm_is_driven_by(vmm, sim_destroy) ? pleat_vmm_self(vmm) : NULL;
+    if (sim != NULL) {
+        sim->memory.exports_chunks = exports_chunks;
+    }
+}
+
+bool pleat_sim_is_accessible_to(const pleat_vmm_t *vmm, int device, pleat_devptr_t ptr,
+                                uint64_t bytes)
+{
+    const pleat_sim_t *sim = pleat_vmm_is_driven_by(vmm, sim_destroy) ? pleat_vmm_self(vmm) : NULL;
+    return sim != NULL && pleat_sim_memory_is_accessible_to(&sim->memory, device, ptr, bytes);
 }
 
 /* The sim behind a device; sets the error when it is none. */
@@ -549,6 +568,7 @@ pleat_status_t pleat_sim_read_usage(pleat_vmm_t *vmm, pleat_sim_usage_t *usage_o
         .chunks = sim->memory.chunk_count,
         .chunk_bytes = sim->memory.chunk_bytes,
         .mappings = sim->memory.mapping_count,
+        .opened = sim->opened_count,
     };
     memcpy(usage_out, &usage, usage.size < sizeof usage ? usage.size : sizeof usage);
     return PLEAT_OK;

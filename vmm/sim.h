@@ -49,6 +49,13 @@ uint64_t pleat_sim_free_bytes(const pleat_sim_t *sim);
 /** First live allocation that overlaps @p span; false when none does. O(log n). */
 bool pleat_sim_find_overlap(const pleat_sim_t *sim, pleat_span_t span, pleat_span_t *live_out);
 
+/** Whether chunks that a sim makes from now on can be handed to other processes. */
+void pleat_sim_set_exports(const pleat_vmm_t *vmm, bool exports_chunks);
+
+/** May a device touch @p bytes of mapped memory at @p ptr? Device 0 is the sim itself. */
+bool pleat_sim_is_accessible_to(const pleat_vmm_t *vmm, int device, pleat_devptr_t ptr,
+                                uint64_t bytes);
+
 /** Set the error text of an allocation that does not fit. @return PLEAT_ERR_OOM_DEVICE. */
 pleat_status_t pleat_sim_out_of_memory(const pleat_sim_t *sim, uint64_t bytes);
 

@@ -107,14 +107,20 @@ pleat_status_t pleat_sim_arena_close(const pleat_sim_arena_t *arena, uint64_t be
                : arena_refuse("close", begin, bytes);
 }
 
-pleat_status_t pleat_sim_arena_show(const pleat_sim_arena_t *arena, uint64_t begin, uint64_t bytes,
-                                    uint64_t file_offset)
+pleat_status_t pleat_sim_arena_show_file(const pleat_sim_arena_t *arena, uint64_t begin,
+                                         uint64_t bytes, int file, uint64_t file_offset)
 {
     arena_check(arena, begin, bytes);
-    return mmap(host_address(begin), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, arena->file,
+    return mmap(host_address(begin), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file,
                 (off_t)file_offset) != MAP_FAILED
                ? PLEAT_OK
                : arena_refuse("map", begin, bytes);
+}
+
+pleat_status_t pleat_sim_arena_show(const pleat_sim_arena_t *arena, uint64_t begin, uint64_t bytes,
+                                    uint64_t file_offset)
+{
+    return pleat_sim_arena_show_file(arena, begin, bytes, arena->file, file_offset);
 }
 
 pleat_status_t pleat_sim_arena_allow(const pleat_sim_arena_t *arena, uint64_t begin, uint64_t bytes)

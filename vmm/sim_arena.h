@@ -4,8 +4,9 @@
  * here it becomes readable or not.
  *
  * All of it is unreadable at first. `open` makes memory, `show` makes a part of the file visible
- * but still unreadable, `allow` makes what is shown readable and writable, `close` makes addresses
- * unreadable again whatever was there. Touching what is unreadable faults.
+ * but still unreadable, `show_file` a part of another file, `allow` makes what is shown readable
+ * and writable, `close` makes addresses unreadable again whatever was there. Touching what is
+ * unreadable faults.
  *
  * Addresses depend on the host, but distances inside the stretch do not, so that a run can be
  * repeated.
@@ -40,6 +41,9 @@ PLEAT_NODISCARD pleat_status_t pleat_sim_arena_close(const pleat_sim_arena_t *ar
                                                      uint64_t bytes);
 PLEAT_NODISCARD pleat_status_t pleat_sim_arena_show(const pleat_sim_arena_t *arena, uint64_t begin,
                                                     uint64_t bytes, uint64_t file_offset);
+PLEAT_NODISCARD pleat_status_t pleat_sim_arena_show_file(const pleat_sim_arena_t *arena,
+                                                         uint64_t begin, uint64_t bytes, int file,
+                                                         uint64_t file_offset);
 PLEAT_NODISCARD pleat_status_t pleat_sim_arena_allow(const pleat_sim_arena_t *arena, uint64_t begin,
                                                      uint64_t bytes);
 

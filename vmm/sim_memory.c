@@ -3,9 +3,12 @@
  */
 #include "sim_memory.h"
 
+#include "chunk_file.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define GRANULE PLEAT_SIM_GRANULARITY_BYTES
 
@@ -18,7 +21,10 @@ struct pleat_sim_chunk {
     uint64_t file_offset;
     uint32_t mapping_count;
     uint32_t next_free;
-    bool is_held; /* the handle was not released */
+    uint32_t hold_count; /* how often the handle was given and not released */
+    int file;            /* of its own; -1: a part of the arena's */
+    bool can_export;
+    bool is_foreign; /* of another process */
 };
 
 struct pleat_sim_mapping {
@@ -27,6 +33,7 @@ struct pleat_sim_mapping {
     uint32_t chunk; /* index */
     uint32_t next_free;
     bool is_accessible;
+    uint64_t peers; /* other devices that have access, by bit */
 };
 
 struct pleat_sim_range {
@@ -60,6 +67,11 @@ void pleat_sim_memory_fini(pleat_sim_memory_t *memory)
         free(memory->ranges[i]);
     }
     free((void *)memory->ranges);
+    for (uint32_t i = 0; i < memory->chunk_capacity; i++) {
+        if (memory->chunks[i].bytes > 0 && memory->chunks[i].file >= 0) {
+            (void)close(memory->chunks[i].file);
+        }
+    }
     free(memory->chunks);
     free(memory->mappings);
     pleat_sim_arena_fini(&memory->arena);
@@ -266,7 +278,7 @@ static bool memory_grow_chunks(pleat_sim_memory_t *memory)
 /* The record of a handle that was not released, NULL for others. */
 static pleat_sim_chunk_t *memory_find_chunk(const pleat_sim_memory_t *memory, pleat_chunk_t chunk)
 {
-    if (chunk == 0 || chunk > memory->chunk_capacity || !memory->chunks[chunk - 1].is_held) {
+    if (chunk == 0 || chunk > memory->chunk_capacity || memory->chunks[chunk - 1].hold_count == 0) {
         return NULL;
     }
     return &memory->chunks[chunk - 1];
@@ -283,6 +295,16 @@ pleat_status_t pleat_sim_memory_check_size(uint64_t bytes)
     return memory_check_span("chunk_create", 0, bytes);
 }
 
+/* Put a chunk into a record, one of which must be unused. */
+static pleat_chunk_t memory_enter_chunk(pleat_sim_memory_t *memory, const pleat_sim_chunk_t *chunk)
+{
+    const uint32_t index = memory->chunk_free - 1;
+    memory->chunk_free = memory->chunks[index].next_free;
+    memory->chunks[index] = *chunk;
+    memory->chunk_count++;
+    return (pleat_chunk_t)index + 1;
+}
+
 pleat_status_t pleat_sim_memory_create(pleat_sim_memory_t *memory, uint64_t bytes,
                                        pleat_chunk_t *chunk_out)
 {
@@ -292,34 +314,36 @@ pleat_status_t pleat_sim_memory_create(pleat_sim_memory_t *memory, uint64_t byte
         pleat_error_set("chunk_create: no host memory for a record");
         return PLEAT_ERR_OOM_HOST;
     }
-    uint64_t file_offset = 0;
+    pleat_sim_chunk_t chunk = {.bytes = bytes, .hold_count = 1, .file = -1};
+    chunk.can_export = memory->exports_chunks;
     if (memory->is_backed) {
-        const pleat_status_t status = pleat_sim_arena_add_part(&memory->arena, bytes, &file_offset);
+        const pleat_status_t status =
+            chunk.can_export ? pleat_chunk_file_make(bytes, &chunk.file)
+                             : pleat_sim_arena_add_part(&memory->arena, bytes, &chunk.file_offset);
         if (status != PLEAT_OK) {
             return status;
         }
     }
-    const uint32_t index = memory->chunk_free - 1;
-    pleat_sim_chunk_t *record = &memory->chunks[index];
-    memory->chunk_free = record->next_free;
-    *record = (pleat_sim_chunk_t){.bytes = bytes, .file_offset = file_offset, .is_held = true};
     memory->chunk_bytes += bytes;
-    memory->chunk_count++;
-    *chunk_out = (pleat_chunk_t)index + 1;
+    *chunk_out = memory_enter_chunk(memory, &chunk);
     return PLEAT_OK;
 }
 
 /* Give the memory of a chunk back once nothing holds it (M2). */
 static void memory_drop_chunk(pleat_sim_memory_t *memory, pleat_sim_chunk_t *record)
 {
-    if (record->is_held || record->mapping_count > 0) {
+    if (record->hold_count > 0 || record->mapping_count > 0) {
         return;
     }
-    if (memory->is_backed) {
+    if (record->file >= 0) {
+        (void)close(record->file);
+    } else if (memory->is_backed) {
         pleat_sim_arena_drop_part(&memory->arena, record->file_offset, record->bytes);
     }
-    PLEAT_ASSERT(memory->chunk_bytes >= record->bytes);
-    memory->chunk_bytes -= record->bytes;
+    if (!record->is_foreign) {
+        PLEAT_ASSERT(memory->chunk_bytes >= record->bytes);
+        memory->chunk_bytes -= record->bytes;
+    }
     memory->chunk_count--;
     *record = (pleat_sim_chunk_t){.next_free = memory->chunk_free};
     memory->chunk_free = (uint32_t)(record - memory->chunks) + 1;
@@ -337,9 +361,74 @@ pleat_status_t pleat_sim_memory_release(pleat_sim_memory_t *memory, pleat_chunk_
     if (record == NULL) {
         return memory_refuse_chunk("chunk_release", chunk);
     }
-    record->is_held = false;
+    record->hold_count--;
     memory_drop_chunk(memory, record);
     return PLEAT_OK;
+}
+
+/* ---- chunks for other processes ---- */
+
+pleat_status_t pleat_sim_memory_export(pleat_sim_memory_t *memory, pleat_chunk_t chunk,
+                                       int *file_out)
+{
+    pleat_sim_chunk_t *record = memory_find_chunk(memory, chunk);
+    if (record == NULL) {
+        return memory_refuse_chunk("chunk_export", chunk);
+    }
+    if (!record->can_export) {
+        pleat_error_set("chunk_export: the chunk was made to stay in the process (option "
+                        "exports_chunks)");
+        return PLEAT_ERR_UNSUPPORTED;
+    }
+    if (record->file < 0) { /* unbacked: only when it is needed */
+        const pleat_status_t status = pleat_chunk_file_make(record->bytes, &record->file);
+        if (status != PLEAT_OK) {
+            return status;
+        }
+    }
+    return pleat_chunk_file_copy(record->file, file_out);
+}
+
+/* The chunk of this device that has a file; NULL: none. */
+static pleat_sim_chunk_t *memory_find_file(const pleat_sim_memory_t *memory,
+                                           const pleat_chunk_file_t *wanted)
+{
+    for (uint32_t i = 0; i < memory->chunk_capacity; i++) {
+        pleat_sim_chunk_t *record = &memory->chunks[i];
+        pleat_chunk_file_t file;
+        if (record->bytes > 0 && record->file >= 0 && pleat_chunk_file_read(record->file, &file) &&
+            file.device == wanted->device && file.number == wanted->number) {
+            return record;
+        }
+    }
+    return NULL;
+}
+
+pleat_status_t pleat_sim_memory_import(pleat_sim_memory_t *memory, int file,
+                                       pleat_chunk_t *chunk_out)
+{
+    pleat_chunk_file_t facts;
+    if (!pleat_chunk_file_read(file, &facts) || facts.bytes % GRANULE != 0) {
+        pleat_error_set("chunk_import: descriptor %d is no chunk of a sim", file);
+        return PLEAT_ERR_INVALID;
+    }
+    pleat_sim_chunk_t *record = memory_find_file(memory, &facts);
+    if (record != NULL) {
+        record->hold_count++;
+        *chunk_out = (pleat_chunk_t)(record - memory->chunks) + 1;
+        return PLEAT_OK;
+    }
+    if (!memory_grow_chunks(memory)) {
+        pleat_error_set("chunk_import: no host memory for a record");
+        return PLEAT_ERR_OOM_HOST;
+    }
+    pleat_sim_chunk_t chunk = {
+        .bytes = facts.bytes, .hold_count = 1, .file = -1, .can_export = true, .is_foreign = true};
+    const pleat_status_t status = pleat_chunk_file_copy(file, &chunk.file);
+    if (status == PLEAT_OK) {
+        *chunk_out = memory_enter_chunk(memory, &chunk);
+    }
+    return status;
 }
 
 /* ---- mappings ---- */
@@ -423,7 +512,9 @@ pleat_status_t pleat_sim_memory_map(pleat_sim_memory_t *memory, pleat_devptr_t p
         return PLEAT_ERR_OOM_HOST;
     }
     if (memory->is_backed) {
-        status = pleat_sim_arena_show(&memory->arena, ptr, bytes, record->file_offset);
+        status = record->file >= 0
+                     ? pleat_sim_arena_show_file(&memory->arena, ptr, bytes, record->file, 0)
+                     : pleat_sim_arena_show(&memory->arena, ptr, bytes, record->file_offset);
         if (status != PLEAT_OK) {
             return status;
         }
@@ -519,6 +610,7 @@ pleat_status_t pleat_sim_memory_set_access(pleat_sim_memory_t *memory, pleat_dev
     for (uint64_t offset = 0; offset < bytes;) {
         pleat_sim_mapping_t *mapping = memory_mapping_at(memory, range, ptr + offset);
         mapping->is_accessible = true;
+        mapping->peers |= memory->peers;
         offset += mapping->bytes;
     }
     return PLEAT_OK;
@@ -538,8 +630,8 @@ void pleat_sim_memory_visit(const pleat_sim_memory_t *memory, pleat_devptr_t ptr
     }
 }
 
-bool pleat_sim_memory_is_accessible(const pleat_sim_memory_t *memory, pleat_devptr_t ptr,
-                                    uint64_t bytes)
+bool pleat_sim_memory_is_accessible_to(const pleat_sim_memory_t *memory, int device,
+                                       pleat_devptr_t ptr, uint64_t bytes)
 {
     const pleat_sim_range_t *range = memory_find_range(memory, ptr, bytes);
     if (range == NULL || bytes == 0) {
@@ -547,10 +639,17 @@ bool pleat_sim_memory_is_accessible(const pleat_sim_memory_t *memory, pleat_devp
     }
     for (pleat_devptr_t at = ptr; at < ptr + bytes;) {
         const pleat_sim_mapping_t *mapping = memory_mapping_at(memory, range, at);
-        if (mapping == NULL || !mapping->is_accessible) {
+        if (mapping == NULL || !mapping->is_accessible ||
+            (device != 0 && (mapping->peers >> device & 1) == 0)) {
             return false;
         }
         at = mapping->address + mapping->bytes;
     }
     return true;
+}
+
+bool pleat_sim_memory_is_accessible(const pleat_sim_memory_t *memory, pleat_devptr_t ptr,
+                                    uint64_t bytes)
+{
+    return pleat_sim_memory_is_accessible_to(memory, 0, ptr, bytes);
 }

@@ -10,7 +10,7 @@
  * Invariants:
  *   M1  Ranges do not overlap; a mapping lies inside one range; mappings do not overlap.
  *   M2  A chunk lives while its handle is held or a mapping shows it.
- *   M3  Bytes of live chunks sum up to chunk_bytes.
+ *   M3  Bytes of live chunks of this device sum up to chunk_bytes; those of others are not counted.
  * No lock: guarded by the owner of the device.
  */
 #ifndef PLEAT_SIM_MEMORY_H
@@ -28,6 +28,8 @@ typedef struct pleat_sim_range pleat_sim_range_t;
 
 typedef struct pleat_sim_memory {
     bool is_backed;
+    bool exports_chunks;     /* of the chunks that are made from now on */
+    uint64_t peers;          /* devices, by bit, that set_access grants beside this one */
     pleat_sim_arena_t arena; /* backed only */
     pleat_span_t addresses;  /* where ranges may lie, unless a place is wanted */
     uint64_t chunk_bytes;    /* physical memory in chunks */
@@ -78,6 +80,16 @@ PLEAT_NODISCARD pleat_status_t pleat_sim_memory_unmap(pleat_sim_memory_t *memory
 PLEAT_NODISCARD pleat_status_t pleat_sim_memory_set_access(pleat_sim_memory_t *memory,
                                                            pleat_devptr_t ptr, uint64_t bytes);
 
+/*
+ * Chunks for other processes, see pleat/sim.h. export: a descriptor of the caller's;
+ * ERR_UNSUPPORTED if the chunk was not made for it. import: the same handle once more if the chunk
+ * is of this device, else a new one. ERR_OOM_HOST: no descriptor or record.
+ */
+PLEAT_NODISCARD pleat_status_t pleat_sim_memory_export(pleat_sim_memory_t *memory,
+                                                       pleat_chunk_t chunk, int *file_out);
+PLEAT_NODISCARD pleat_status_t pleat_sim_memory_import(pleat_sim_memory_t *memory, int file,
+                                                       pleat_chunk_t *chunk_out);
+
 /** Bytes of a live chunk, 0 for others. */
 uint64_t pleat_sim_memory_chunk_bytes(const pleat_sim_memory_t *memory, pleat_chunk_t chunk);
 
@@ -88,5 +100,9 @@ void pleat_sim_memory_visit(const pleat_sim_memory_t *memory, pleat_devptr_t ptr
 /** May @p bytes at @p ptr be touched: mapped without a gap, all with access? */
 bool pleat_sim_memory_is_accessible(const pleat_sim_memory_t *memory, pleat_devptr_t ptr,
                                     uint64_t bytes);
+
+/** The same for another device. */
+bool pleat_sim_memory_is_accessible_to(const pleat_sim_memory_t *memory, int device,
+                                       pleat_devptr_t ptr, uint64_t bytes);
 
 #endif

@@ -40,6 +40,20 @@
     X(ext_unmap)           \
     X(ext_set_access)
 
+/* X(operation): chunks for other processes, all or none; so the next two groups. */
+#define FILE_OPS(X)     \
+    X(ext_chunk_export) \
+    X(ext_chunk_import)
+
+#define IPC_OPS(X)    \
+    X(ext_ipc_export) \
+    X(ext_ipc_open)   \
+    X(ext_ipc_close)
+
+#define PEER_OPS(X) \
+    X(ext_peer_add) \
+    X(ext_peer_remove)
+
 struct pleat_vmm {
     pleat_vmm_ops_t ops; /* operations that the caller's table lacks are NULL */
     void *self;
@@ -60,17 +74,29 @@ static const char *vmm_missing_op(const pleat_vmm_ops_t *ops)
     return NULL;
 }
 
-/* Name of an operation that is NULL while others of its group are not; NULL: the group is whole. */
+/* Name of an operation that is NULL while others of its group are not; NULL: every group is whole.
+ */
 static const char *vmm_missing_in_group(const pleat_vmm_ops_t *ops)
 {
-    unsigned present = 0;
-    const char *missing = NULL;
 #define COUNT_OP(operation)            \
     present += ops->operation != NULL; \
     missing = ops->operation == NULL ? #operation : missing;
-    MAPPING_OPS(COUNT_OP)
+#define CHECK_GROUP(GROUP_OPS)                \
+    do {                                      \
+        unsigned present = 0;                 \
+        const char *missing = NULL;           \
+        GROUP_OPS(COUNT_OP)                   \
+        if (present > 0 && missing != NULL) { \
+            return missing;                   \
+        }                                     \
+    } while (0)
+    CHECK_GROUP(MAPPING_OPS);
+    CHECK_GROUP(FILE_OPS);
+    CHECK_GROUP(IPC_OPS);
+    CHECK_GROUP(PEER_OPS);
+#undef CHECK_GROUP
 #undef COUNT_OP
-    return present > 0 ? missing : NULL;
+    return NULL;
 }
 
 static pleat_status_t vmm_copy_ops(const pleat_vmm_ops_t *ops, pleat_vmm_ops_t *copy_out)
@@ -458,4 +484,121 @@ pleat_status_t pleat_vmm_unmap(pleat_vmm_t *vmm, pleat_devptr_t ptr, uint64_t by
 pleat_status_t pleat_vmm_set_access(pleat_vmm_t *vmm, pleat_devptr_t ptr, uint64_t bytes)
 {
     MAPPING_CALL(SET_ACCESS, vmm->ops.ext_set_access(vmm->self, ptr, bytes));
+}
+
+/* ---- other processes and devices ---- */
+
+/* Is there something wrong with the device of a call, or has it no such operation? */
+static pleat_status_t vmm_begin_share(const pleat_vmm_t *vmm, pleat_vmm_call_t call, bool has_group)
+{
+    if (vmm == NULL) {
+        return vmm_refuse(call, "the device is NULL");
+    }
+    if (!has_group) {
+        pleat_error_set("%s: device '%s' does not have it", pleat_vmm_call_name(call),
+                        vmm->ops.name);
+        return PLEAT_ERR_UNSUPPORTED;
+    }
+    return PLEAT_OK;
+}
+
+/* Begin of a call of an optional group: returns what is refused. */
+#define SHARE_BEGIN(kind, operation)                                                            \
+    pleat_status_t status =                                                                     \
+        vmm_begin_share(vmm, PLEAT_VMM_CALL_##kind, vmm != NULL && vmm->ops.operation != NULL); \
+    if (status != PLEAT_OK) {                                                                   \
+        return status;                                                                          \
+    }
+
+/* The call itself, with arguments that passed. */
+#define SHARE_CALL(kind, call)                                           \
+    do {                                                                 \
+        const uint64_t begin_ns = vmm_begin(vmm, PLEAT_VMM_CALL_##kind); \
+        status = vmm_end(vmm, PLEAT_VMM_CALL_##kind, begin_ns, (call));  \
+    } while (0)
+
+pleat_status_t pleat_vmm_chunk_export(pleat_vmm_t *vmm, pleat_chunk_t chunk, int *file_out)
+{
+    SHARE_BEGIN(CHUNK_EXPORT, ext_chunk_export);
+    if (file_out == NULL) {
+        return vmm_refuse(PLEAT_VMM_CALL_CHUNK_EXPORT, "file_out is NULL");
+    }
+    int file = -1;
+    SHARE_CALL(CHUNK_EXPORT, vmm->ops.ext_chunk_export(vmm->self, chunk, &file));
+    if (status == PLEAT_OK) {
+        PLEAT_ASSERT(file >= 0);
+        *file_out = file;
+    }
+    return status;
+}
+
+pleat_status_t pleat_vmm_chunk_import(pleat_vmm_t *vmm, int file, pleat_chunk_t *chunk_out)
+{
+    SHARE_BEGIN(CHUNK_IMPORT, ext_chunk_import);
+    if (chunk_out == NULL || file < 0) {
+        return vmm_refuse(PLEAT_VMM_CALL_CHUNK_IMPORT,
+                          chunk_out == NULL ? "chunk_out is NULL" : "the descriptor is negative");
+    }
+    pleat_chunk_t chunk = 0;
+    SHARE_CALL(CHUNK_IMPORT, vmm->ops.ext_chunk_import(vmm->self, file, &chunk));
+    if (status == PLEAT_OK) {
+        PLEAT_ASSERT(chunk != 0);
+        *chunk_out = chunk;
+    }
+    return status;
+}
+
+pleat_status_t pleat_vmm_ipc_export(pleat_vmm_t *vmm, pleat_devptr_t ptr,
+                                    pleat_ipc_handle_t *handle_out)
+{
+    SHARE_BEGIN(IPC_EXPORT, ext_ipc_export);
+    if (handle_out == NULL || ptr == 0) {
+        (void)vmm_refuse(PLEAT_VMM_CALL_IPC_EXPORT,
+                         handle_out == NULL ? "handle_out is NULL" : "the address is 0");
+        return handle_out == NULL ? PLEAT_ERR_INVALID : PLEAT_ERR_INVALID_POINTER;
+    }
+    pleat_ipc_handle_t handle = {{0}};
+    SHARE_CALL(IPC_EXPORT, vmm->ops.ext_ipc_export(vmm->self, ptr, &handle));
+    if (status == PLEAT_OK) {
+        *handle_out = handle;
+    }
+    return status;
+}
+
+pleat_status_t pleat_vmm_ipc_open(pleat_vmm_t *vmm, const pleat_ipc_handle_t *handle,
+                                  pleat_devptr_t *ptr_out)
+{
+    SHARE_BEGIN(IPC_OPEN, ext_ipc_open);
+    if (handle == NULL || ptr_out == NULL) {
+        return vmm_refuse(PLEAT_VMM_CALL_IPC_OPEN,
+                          handle == NULL ? "the handle is NULL" : "ptr_out is NULL");
+    }
+    pleat_devptr_t ptr = 0;
+    SHARE_CALL(IPC_OPEN, vmm->ops.ext_ipc_open(vmm->self, handle, &ptr));
+    if (status == PLEAT_OK) {
+        PLEAT_ASSERT(ptr != 0);
+        *ptr_out = ptr;
+    }
+    return status;
+}
+
+pleat_status_t pleat_vmm_ipc_close(pleat_vmm_t *vmm, pleat_devptr_t ptr)
+{
+    SHARE_BEGIN(IPC_CLOSE, ext_ipc_close);
+    SHARE_CALL(IPC_CLOSE, vmm->ops.ext_ipc_close(vmm->self, ptr));
+    return status;
+}
+
+pleat_status_t pleat_vmm_peer_add(pleat_vmm_t *vmm, int device)
+{
+    SHARE_BEGIN(PEER_ADD, ext_peer_add);
+    SHARE_CALL(PEER_ADD, vmm->ops.ext_peer_add(vmm->self, device));
+    return status;
+}
+
+pleat_status_t pleat_vmm_peer_remove(pleat_vmm_t *vmm, int device)
+{
+    SHARE_BEGIN(PEER_REMOVE, ext_peer_remove);
+    SHARE_CALL(PEER_REMOVE, vmm->ops.ext_peer_remove(vmm->self, device));
+    return status;
 }

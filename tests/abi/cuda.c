@@ -4,9 +4,10 @@
  */
 #include <cuda.h>
 
-/* Two structs of ours stand in declarations; to compare those, let theirs stand there. */
+/* Structs of ours stand in declarations; to compare those, let theirs stand there. */
 #define PLEAT_CU_PROPERTIES CUmemAllocationProp
 #define PLEAT_CU_ACCESS CUmemAccessDesc
+#define PLEAT_CU_IPC_HANDLE CUipcMemHandle
 #include "experiments/lib/gpu_work.h"
 
 #include <stdio.h>
@@ -21,6 +22,9 @@ PLEAT_CU_CONSTANT_LIST(CHECK_CONSTANT)
         #name " is declared in another way");
 PLEAT_CU_REQUIRED_LIST(CHECK_FUNCTION)
 PLEAT_CU_MAPPING_LIST(CHECK_FUNCTION)
+PLEAT_CU_FILE_LIST(CHECK_FUNCTION)
+PLEAT_CU_IPC_LIST(CHECK_FUNCTION)
+PLEAT_CU_PEER_LIST(CHECK_FUNCTION)
 PLEAT_GPU_WORK_LIST(CHECK_FUNCTION)
 /* The version that we call is not declared by every toolkit; this is how those declare it that do.
  */
@@ -48,6 +52,7 @@ CHECK_FIELD(pleat_cu_properties_t, flags.usage, CUmemAllocationProp, allocFlags.
 CHECK_FIELD(pleat_cu_access_t, location.id, CUmemAccessDesc, location.id)
 CHECK_FIELD(pleat_cu_access_t, flags, CUmemAccessDesc, flags)
 _Static_assert(sizeof(pleat_cu_properties_t) == sizeof(CUmemAllocationProp), "another size");
+_Static_assert(sizeof(pleat_cu_ipc_handle_t) == sizeof(CUipcMemHandle), "another size");
 _Static_assert(sizeof(pleat_cu_access_t) == sizeof(CUmemAccessDesc), "another size");
 
 int main(void)

@@ -9,6 +9,7 @@
 #include <pleat/device_table.h>
 #include <pleat/history.h>
 #include <pleat/private_pool.h>
+#include <pleat/share.h>
 #include <pleat/sim.h>
 #include <pleat/torch_snapshot_write.h>
 #include <pleat/vmm.h>
@@ -54,6 +55,14 @@ static void print_vmm(void)
     FIELD(pleat_vmm_ops_t, ext_map);
     FIELD(pleat_vmm_ops_t, ext_unmap);
     FIELD(pleat_vmm_ops_t, ext_set_access);
+    FIELD(pleat_vmm_ops_t, ext_chunk_export);
+    FIELD(pleat_vmm_ops_t, ext_chunk_import);
+    FIELD(pleat_vmm_ops_t, ext_ipc_export);
+    FIELD(pleat_vmm_ops_t, ext_ipc_open);
+    FIELD(pleat_vmm_ops_t, ext_ipc_close);
+    FIELD(pleat_vmm_ops_t, ext_peer_add);
+    FIELD(pleat_vmm_ops_t, ext_peer_remove);
+    STRUCT(pleat_ipc_handle_t);
     STRUCT(pleat_vmm_counters_t);
     FIELD(pleat_vmm_counters_t, size);
     FIELD(pleat_vmm_counters_t, calls);
@@ -80,6 +89,7 @@ static void print_sim(void)
     FIELD(pleat_sim_options_t, address_limit_bytes);
     FIELD(pleat_sim_options_t, mapping_limit);
     FIELD(pleat_sim_options_t, is_backed);
+    FIELD(pleat_sim_options_t, exports_chunks);
     STRUCT(pleat_sim_usage_t);
     FIELD(pleat_sim_usage_t, size);
     FIELD(pleat_sim_usage_t, allocations);
@@ -89,6 +99,7 @@ static void print_sim(void)
     FIELD(pleat_sim_usage_t, chunks);
     FIELD(pleat_sim_usage_t, chunk_bytes);
     FIELD(pleat_sim_usage_t, mappings);
+    FIELD(pleat_sim_usage_t, opened);
 }
 
 static void print_cuda(void)
@@ -228,6 +239,24 @@ static void print_allocator(void)
     FIELD(pleat_trace_entry_t, bytes);
 }
 
+static void print_share(void)
+{
+    VALUE(PLEAT_SHARE_PLAIN);
+    VALUE(PLEAT_SHARE_CHUNKS);
+    STRUCT(pleat_share_chunk_t);
+    FIELD(pleat_share_chunk_t, bytes);
+    FIELD(pleat_share_chunk_t, file);
+    STRUCT(pleat_share_t);
+    FIELD(pleat_share_t, size);
+    FIELD(pleat_share_t, kind);
+    FIELD(pleat_share_t, offset);
+    FIELD(pleat_share_t, bytes);
+    FIELD(pleat_share_t, handle);
+    FIELD(pleat_share_t, chunk_count);
+    FIELD(pleat_share_t, chunk_size);
+    FIELD(pleat_share_t, chunks);
+}
+
 static void print_conf(void)
 {
 #define PRINT_KEY(name, key, second, value, parser, type, bounds, initial, smallest, largest, \
@@ -349,6 +378,7 @@ int main(void)
     print_private_pool();
     print_snapshot();
     print_allocator();
+    print_share();
     print_conf();
     print_history();
     print_torch_write();

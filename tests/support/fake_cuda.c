@@ -7,6 +7,7 @@
 #include "experiments/lib/gpu_work.h"
 #include "vmm/base.h"
 #include "vmm/cuda_symbols.h"
+#include "vmm/sim.h"
 
 #include <pleat/sim.h>
 #include <pthread.h>
@@ -22,6 +23,9 @@
 PLEAT_CU_REQUIRED_LIST(DECLARE)
 PLEAT_CU_MAPPING_LIST(DECLARE)
 PLEAT_CU_CAPTURE_LIST(DECLARE)
+PLEAT_CU_FILE_LIST(DECLARE)
+PLEAT_CU_IPC_LIST(DECLARE)
+PLEAT_CU_PEER_LIST(DECLARE)
 PLEAT_GPU_WORK_LIST(DECLARE)
 EXPORT void fake_cuda_fail(const char *name, uint64_t nth, unsigned code);
 EXPORT void fake_cuda_set(const char *name, uint64_t value);
@@ -41,6 +45,7 @@ static struct {
     uint64_t devices;
     uint64_t mapping;
     uint64_t file_handles;
+    uint64_t peers;
     uint64_t bytes;
     uint64_t streams;
     uint64_t captured_stream; /* 0: none */
@@ -54,6 +59,7 @@ static struct {
           .devices = 1,
           .mapping = 1,
           .file_handles = 1,
+          .peers = 1,
           .bytes = UINT64_C(4) << 30};
 
 static _Thread_local struct {
@@ -81,6 +87,7 @@ void fake_cuda_set(const char *name, uint64_t value)
     } properties[] = {{"devices", &fake.devices},
                       {"mapping", &fake.mapping},
                       {"file_handles", &fake.file_handles},
+                      {"peers", &fake.peers},
                       {"bytes", &fake.bytes},
                       {"captured_stream", &fake.captured_stream},
                       {"capture_id", &fake.capture_id}};
@@ -610,6 +617,7 @@ pleat_cu_result_t cuMemCreate(pleat_cu_handle_t *handle_out, size_t bytes,
     pleat_chunk_t chunk = 0;
     pleat_cu_result_t result = begin_unsafe(__func__);
     if (result == PLEAT_CU_OK) {
+        pleat_sim_set_exports(fake.vmm, properties->handle_types == PLEAT_CU_HANDLE_FILE);
         result = properties->location.type != PLEAT_CU_LOCATION_DEVICE || flags != 0
                      ? (pleat_cu_result_t)PLEAT_CU_INVALID_VALUE
                      : result_of(pleat_vmm_chunk_create(fake.vmm, bytes, &chunk));
@@ -637,13 +645,89 @@ pleat_cu_result_t cuMemUnmap(pleat_cu_ptr_t ptr, size_t bytes)
 }
 #endif
 
+/* Let the devices of a list, and no others, have what is mapped. */
+static pleat_status_t set_access(pleat_cu_ptr_t ptr, size_t bytes, const pleat_cu_access_t *access,
+                                 size_t count)
+{
+    pleat_status_t status = count == 0 ? PLEAT_ERR_INVALID : PLEAT_OK;
+    for (int device = 1; device < (int)fake.devices && status == PLEAT_OK; device++) {
+        status = pleat_vmm_peer_remove(fake.vmm, device);
+    }
+    for (size_t i = 0; i < count && status == PLEAT_OK; i++) {
+        const int device = access[i].location.id;
+        status = access[i].flags != PLEAT_CU_ACCESS_READ_WRITE || device < 0 ||
+                         device >= (int)fake.devices
+                     ? PLEAT_ERR_INVALID
+                     : pleat_vmm_peer_add(fake.vmm, device);
+    }
+    return status != PLEAT_OK ? status : pleat_vmm_set_access(fake.vmm, ptr, bytes);
+}
+
 pleat_cu_result_t cuMemSetAccess(pleat_cu_ptr_t ptr, size_t bytes, const pleat_cu_access_t *access,
                                  size_t count)
 {
-    ON_DEVICE_UNSAFE(count != 1 || access->flags != PLEAT_CU_ACCESS_READ_WRITE
-                         ? PLEAT_ERR_INVALID
-                         : pleat_vmm_set_access(fake.vmm, ptr, bytes));
+    ON_DEVICE_UNSAFE(set_access(ptr, bytes, access, count));
 }
+
+/* ---- other processes and devices ---- */
+
+pleat_cu_result_t cuMemExportToShareableHandle(void *handle_out, pleat_cu_handle_t handle,
+                                               unsigned int type, unsigned long long flags)
+{
+    ON_DEVICE_UNSAFE(type != PLEAT_CU_HANDLE_FILE || flags != 0
+                         ? PLEAT_ERR_INVALID
+                         : pleat_vmm_chunk_export(fake.vmm, handle, handle_out));
+}
+
+pleat_cu_result_t cuMemImportFromShareableHandle(pleat_cu_handle_t *handle_out, void *os_handle,
+                                                 unsigned int type)
+{
+    pleat_chunk_t chunk = 0;
+    pleat_cu_result_t result = begin_unsafe(__func__);
+    if (result == PLEAT_CU_OK) {
+        result =
+            type != PLEAT_CU_HANDLE_FILE
+                ? (pleat_cu_result_t)PLEAT_CU_INVALID_VALUE
+                : result_of(pleat_vmm_chunk_import(fake.vmm, (int)(uintptr_t)os_handle, &chunk));
+        *handle_out = chunk;
+    }
+    return end(result);
+}
+
+pleat_cu_result_t cuIpcGetMemHandle(pleat_cu_ipc_handle_t *handle_out, pleat_cu_ptr_t ptr)
+{
+    ON_DEVICE_UNSAFE(pleat_vmm_ipc_export(fake.vmm, ptr, (pleat_ipc_handle_t *)(void *)handle_out));
+}
+
+/* A real driver refuses handles of the own process; here there are no others. */
+pleat_cu_result_t cuIpcOpenMemHandle_v2(pleat_cu_ptr_t *ptr_out, pleat_cu_ipc_handle_t handle,
+                                        unsigned int flags)
+{
+    pleat_devptr_t ptr = 0;
+    pleat_cu_result_t result = begin_unsafe(__func__);
+    if (result == PLEAT_CU_OK) {
+        result = flags != PLEAT_CU_IPC_LAZY_PEER
+                     ? (pleat_cu_result_t)PLEAT_CU_INVALID_VALUE
+                     : result_of(pleat_vmm_ipc_open(
+                           fake.vmm, (const pleat_ipc_handle_t *)(const void *)&handle, &ptr));
+        *ptr_out = ptr;
+    }
+    return end(result);
+}
+
+pleat_cu_result_t cuIpcCloseMemHandle(pleat_cu_ptr_t ptr)
+{
+    ON_DEVICE_UNSAFE(pleat_vmm_ipc_close(fake.vmm, ptr));
+}
+
+#ifndef FAKE_CUDA_LACKS_SOME
+pleat_cu_result_t cuDeviceCanAccessPeer(int *can_out, pleat_cu_device_t device,
+                                        pleat_cu_device_t peer_device)
+{
+    *can_out = fake.peers != 0 && device != peer_device;
+    return end(begin(__func__, false));
+}
+#endif
 
 /* ---- kernels ---- */
 

@@ -14,9 +14,9 @@
 /* fake_cuda_fail: the nth call (1: the next) of an entry point fails with a code; 0: none does. */
 typedef void (*fake_cuda_fail_fn_t)(const char *name, uint64_t nth, unsigned code);
 
-/* fake_cuda_set: change a property: "devices" (1), "mapping" (1), "file_handles" (1), "bytes" (4
- * GiB, counts for the next context), "captured_stream" (0: none), "capture_id" (0), each with its
- * initial value. All devices share one memory. */
+/* fake_cuda_set: change a property: "devices" (1), "mapping" (1), "file_handles" (1), "peers" (1),
+ * "bytes" (4 GiB, counts for the next context), "captured_stream" (0: none), "capture_id" (0), each
+ * with its initial value. All devices share one memory. */
 typedef void (*fake_cuda_set_fn_t)(const char *name, uint64_t value);
 
 /* fake_cuda_contexts: contexts that are retained and not released. */

@@ -36,6 +36,8 @@ fixture_t fixture_create(const fixture_options_t *options)
     fixture_t fixture = {0};
     pleat_sim_options_t sim_options = PLEAT_SIM_OPTIONS_INIT;
     sim_options.capacity_bytes = options->capacity_bytes;
+    sim_options.is_backed = options->is_backed;
+    sim_options.exports_chunks = options->exports_chunks;
     FIXTURE_CALL(pleat_sim_create(&sim_options, &fixture.vmm));
     FIXTURE_CALL(pleat_allocator_create(options->options, fixture.vmm, &fixture.allocator));
     return fixture;
@@ -206,13 +208,14 @@ void fixture_check_and_destroy(fixture_t *fixture)
     pleat_sim_usage_t usage = PLEAT_SIM_USAGE_INIT;
     FIXTURE_CALL(pleat_sim_read_usage(fixture->vmm, &usage));
     FIXTURE_REQUIRE(usage.allocations == 0 && usage.allocated_bytes == 0 && usage.events == 0 &&
-                        usage.ranges == 0 && usage.chunks == 0 && usage.mappings == 0,
+                        usage.ranges == 0 && usage.chunks == 0 && usage.mappings == 0 &&
+                        usage.opened == 0,
                     "A8: left on the device: %llu allocations, %llu bytes, %llu events, %llu "
-                    "address ranges, %llu chunks, %llu mappings",
+                    "address ranges, %llu chunks, %llu mappings, %llu opened",
                     (unsigned long long)usage.allocations,
                     (unsigned long long)usage.allocated_bytes, (unsigned long long)usage.events,
                     (unsigned long long)usage.ranges, (unsigned long long)usage.chunks,
-                    (unsigned long long)usage.mappings);
+                    (unsigned long long)usage.mappings, (unsigned long long)usage.opened);
     pleat_vmm_destroy(fixture->vmm);
     *fixture = (fixture_t){0};
 }

@@ -15,6 +15,8 @@
 typedef struct fixture_options {
     uint64_t capacity_bytes;        /* of the device; 0: that of the sim */
     const pleat_options_t *options; /* of the allocator; NULL: the defaults */
+    bool is_backed;                 /* of the device; so the next */
+    bool exports_chunks;
 } fixture_options_t;
 
 typedef struct fixture {

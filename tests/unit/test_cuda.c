@@ -9,8 +9,10 @@
 #include "vmm/cuda_device.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pleat/sim.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -212,22 +214,49 @@ Test(cuda, every_failure_on_the_way_in_is_reported, .timeout = 20)
 /* ---- operations ---- */
 
 typedef struct live {
-    pleat_vmm_t *vmm;
+    pleat_vmm_t *vmm; /* its chunks can be handed out */
     pleat_devptr_t ptr;
     pleat_event_t event;
-    pleat_devptr_t range; /* of two granules, the first mapped */
-    pleat_chunk_t chunk;  /* mapped there */
+    pleat_devptr_t range;      /* of two granules, the first mapped */
+    pleat_chunk_t chunk;       /* mapped there */
+    int file;                  /* of the chunk */
+    pleat_ipc_handle_t handle; /* of the allocation */
 } live_t;
 
 static live_t live_create(void)
 {
-    live_t live = {.vmm = device()};
+    pleat_cuda_options_t options = fake_options();
+    options.handle_types = PLEAT_CUDA_HANDLE_FILE;
+    live_t live = {.vmm = NULL};
+    set_property("devices", 2);
+    expect_ok(pleat_cuda_create(0, &options, &live.vmm));
     expect_ok(pleat_vmm_mem_alloc(live.vmm, 512, &live.ptr));
     expect_ok(pleat_vmm_event_create(live.vmm, &live.event));
     expect_ok(pleat_vmm_address_reserve(live.vmm, 2 * GRANULE, &live.range));
     expect_ok(pleat_vmm_chunk_create(live.vmm, GRANULE, &live.chunk));
     expect_ok(pleat_vmm_map(live.vmm, live.range, GRANULE, live.chunk));
+    expect_ok(pleat_vmm_chunk_export(live.vmm, live.chunk, &live.file));
+    expect_ok(pleat_vmm_ipc_export(live.vmm, live.ptr, &live.handle));
     return live;
+}
+
+static pleat_status_t call_share(const live_t *live, pleat_vmm_call_t call)
+{
+    uint64_t made = 0;
+    int file = -1;
+    pleat_ipc_handle_t handle;
+    switch ((int)call) {
+    case PLEAT_VMM_CALL_CHUNK_EXPORT:
+        return pleat_vmm_chunk_export(live->vmm, live->chunk, &file);
+    case PLEAT_VMM_CALL_CHUNK_IMPORT:
+        return pleat_vmm_chunk_import(live->vmm, live->file, &made);
+    case PLEAT_VMM_CALL_IPC_EXPORT:
+        return pleat_vmm_ipc_export(live->vmm, live->ptr, &handle);
+    case PLEAT_VMM_CALL_IPC_OPEN:
+        return pleat_vmm_ipc_open(live->vmm, &live->handle, &made);
+    default:
+        return pleat_vmm_ipc_close(live->vmm, live->ptr);
+    }
 }
 
 /* One call of a kind with good arguments. What it makes is left to the end of the process. */
@@ -269,8 +298,14 @@ static pleat_status_t call_kind(const live_t *live, pleat_vmm_call_t call)
         return pleat_vmm_map(vmm, live->range + GRANULE, GRANULE, live->chunk);
     case PLEAT_VMM_CALL_UNMAP:
         return pleat_vmm_unmap(vmm, live->range, GRANULE);
-    default:
+    case PLEAT_VMM_CALL_SET_ACCESS:
         return pleat_vmm_set_access(vmm, live->range, GRANULE);
+    case PLEAT_VMM_CALL_PEER_ADD:
+        return pleat_vmm_peer_add(vmm, 1);
+    case PLEAT_VMM_CALL_PEER_REMOVE:
+        return pleat_vmm_peer_remove(vmm, 1);
+    default:
+        return call_share(live, call);
     }
 }
 
@@ -295,12 +330,19 @@ static const struct {
     {PLEAT_VMM_CALL_MAP, "cuMemMap"},
     {PLEAT_VMM_CALL_UNMAP, "cuMemUnmap"},
     {PLEAT_VMM_CALL_SET_ACCESS, "cuMemSetAccess"},
+    {PLEAT_VMM_CALL_CHUNK_EXPORT, "cuMemExportToShareableHandle"},
+    {PLEAT_VMM_CALL_CHUNK_IMPORT, "cuMemImportFromShareableHandle"},
+    {PLEAT_VMM_CALL_IPC_EXPORT, "cuIpcGetMemHandle"},
+    {PLEAT_VMM_CALL_IPC_OPEN, "cuIpcOpenMemHandle_v2"},
+    {PLEAT_VMM_CALL_IPC_CLOSE, "cuIpcCloseMemHandle"},
+    {PLEAT_VMM_CALL_PEER_ADD, "cuDeviceCanAccessPeer"},
 };
 
 Test(cuda, a_driver_that_fails_is_translated_in_every_call, .timeout = 20)
 {
     const live_t live = live_create();
-    cr_assert(eq(sz, sizeof kinds / sizeof kinds[0], (size_t)PLEAT_VMM_CALL_COUNT));
+    /* All but removing a peer, which the driver does not see. */
+    cr_assert(eq(sz, sizeof kinds / sizeof kinds[0], (size_t)PLEAT_VMM_CALL_COUNT - 1));
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         fail_call(kinds[i].entry, 1, 719); /* launch failure: sticky on a real one */
         expect_error(call_kind(&live, kinds[i].call), PLEAT_ERR_DRIVER,
@@ -443,6 +485,72 @@ Test(cuda, odd_sizes_are_named_before_the_driver_is_asked, .timeout = 20)
     expect_error(pleat_vmm_unmap(live.vmm, live.range, GRANULE - 1), bad, part);
     expect_error(pleat_vmm_set_access(live.vmm, live.range, 0), bad, part);
     cr_expect(eq(int, pleat_last_native_error(), 0));
+    pleat_vmm_destroy(live.vmm);
+}
+
+/* ---- other processes and devices ---- */
+
+Test(cuda, a_chunk_comes_back_from_its_descriptor, .timeout = 20)
+{
+    const live_t live = live_create();
+    pleat_chunk_t chunk = 0;
+    expect_ok(pleat_vmm_set_access(live.vmm, live.range, GRANULE));
+    cr_expect(eq(int, fcntl(live.file, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC));
+    expect_ok(pleat_vmm_chunk_import(live.vmm, live.file, &chunk));
+    expect_ok(pleat_vmm_map(live.vmm, live.range + GRANULE, GRANULE, chunk));
+    expect_ok(pleat_vmm_set_access(live.vmm, live.range + GRANULE, GRANULE));
+    *(uint64_t *)(uintptr_t)live.range = 77;
+    cr_expect(eq(u64, *(uint64_t *)(uintptr_t)(live.range + GRANULE), 77));
+    expect_error(pleat_vmm_chunk_import(live.vmm, STDIN_FILENO, &chunk), PLEAT_ERR_INVALID,
+                 "chunk_import: the driver says");
+    pleat_vmm_destroy(live.vmm);
+}
+
+Test(cuda, chunks_of_a_device_opened_without_stay_in_the_process, .timeout = 20)
+{
+    pleat_vmm_t *vmm = device();
+    pleat_chunk_t chunk = 0;
+    int file = 7;
+    expect_ok(pleat_vmm_chunk_create(vmm, GRANULE, &chunk));
+    expect_error(pleat_vmm_chunk_export(vmm, chunk, &file), PLEAT_ERR_UNSUPPORTED,
+                 "opened without PLEAT_CUDA_HANDLE_FILE");
+    cr_expect(eq(int, file, 7));
+    pleat_vmm_destroy(vmm);
+}
+
+Test(cuda, plain_memory_opens_by_its_handle, .timeout = 20)
+{
+    const live_t live = live_create();
+    pleat_devptr_t ptr = 0;
+    pleat_ipc_handle_t handle = {{0}};
+    expect_ok(pleat_vmm_ipc_open(live.vmm, &live.handle, &ptr));
+    cr_expect(eq(u64, ptr, live.ptr));
+    expect_ok(pleat_vmm_ipc_close(live.vmm, ptr));
+    expect_error(pleat_vmm_ipc_close(live.vmm, ptr), PLEAT_ERR_INVALID_POINTER, "ipc_close");
+    expect_error(pleat_vmm_ipc_open(live.vmm, &handle, &ptr), PLEAT_ERR_INVALID, "ipc_open");
+    fail_call("cuIpcOpenMemHandle_v2", 1, 201);
+    expect_error(pleat_vmm_ipc_open(live.vmm, &live.handle, &ptr), PLEAT_ERR_INVALID,
+                 "is the handle of this very process?");
+    pleat_vmm_destroy(live.vmm);
+}
+
+Test(cuda, peers_are_granted_what_is_mapped_after_them, .timeout = 20)
+{
+    const live_t live = live_create();
+    expect_ok(pleat_vmm_peer_add(live.vmm, 1));
+    expect_ok(pleat_vmm_peer_add(live.vmm, 1));
+    expect_ok(pleat_vmm_peer_add(live.vmm, 0));
+    expect_ok(pleat_vmm_set_access(live.vmm, live.range, GRANULE));
+    expect_error(pleat_vmm_peer_add(live.vmm, 2), PLEAT_ERR_INVALID, "no GPU 2; the driver has 2");
+    expect_error(pleat_vmm_peer_add(live.vmm, -1), PLEAT_ERR_INVALID, "no GPU -1");
+    expect_ok(pleat_vmm_peer_remove(live.vmm, 1));
+    expect_ok(pleat_vmm_peer_remove(live.vmm, 0));
+    expect_ok(pleat_vmm_peer_remove(live.vmm, 77));
+    expect_ok(pleat_vmm_set_access(live.vmm, live.range, GRANULE));
+    set_property("peers", 0);
+    expect_error(pleat_vmm_peer_add(live.vmm, 1), PLEAT_ERR_UNSUPPORTED, "GPU 1 cannot reach");
+    fail_call("cuDeviceGetCount", 1, 999);
+    expect_error(pleat_vmm_peer_add(live.vmm, 1), PLEAT_ERR_DRIVER, "peer_add");
     pleat_vmm_destroy(live.vmm);
 }
 

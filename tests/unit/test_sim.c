@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -59,6 +60,7 @@ static void check_and_destroy(pleat_vmm_t *vmm)
     cr_expect(eq(u64, usage.allocated_bytes, 0));
     cr_expect(eq(u64, usage.events, 0));
     cr_expect(eq(u64, usage.ranges + usage.chunks + usage.chunk_bytes + usage.mappings, 0));
+    cr_expect(eq(u64, usage.opened, 0));
     pleat_vmm_destroy(vmm);
 }
 
@@ -233,6 +235,7 @@ Test(sim, every_kind_of_call_has_its_cost, .timeout = 10)
     }
     pleat_sim_options_t options = PLEAT_SIM_OPTIONS_INIT;
     options.costs = &costs;
+    options.exports_chunks = 1;
     pleat_vmm_t *vmm = NULL;
     expect_ok(pleat_sim_create(&options, &vmm));
     memset(&costs, 0, sizeof costs); /* the device has its own copy */
@@ -257,7 +260,26 @@ Test(sim, every_kind_of_call_has_its_cost, .timeout = 10)
     expect_ok(pleat_vmm_unmap(vmm, range, 2 * PLEAT_MIB));
     expect_ok(pleat_vmm_chunk_release(vmm, chunk));
     expect_ok(pleat_vmm_address_free(vmm, range, 2 * PLEAT_MIB));
+    /* One more chunk and allocation, for the calls that share. */
+    const pleat_devptr_t shared = take(vmm, 1);
+    expect_ok(pleat_vmm_chunk_create(vmm, 2 * PLEAT_MIB, &chunk));
+    sum_ns += (UINT64_C(1) << (2 * PLEAT_VMM_CALL_MEM_ALLOC)) +
+              (UINT64_C(1) << (2 * PLEAT_VMM_CALL_CHUNK_CREATE));
+    int file = -1;
+    pleat_ipc_handle_t handle;
+    pleat_devptr_t opened = 0;
+    expect_ok(pleat_vmm_chunk_export(vmm, chunk, &file));
+    expect_ok(pleat_vmm_chunk_import(vmm, file, &chunk));
+    expect_ok(pleat_vmm_ipc_export(vmm, shared, &handle));
+    expect_ok(pleat_vmm_ipc_open(vmm, &handle, &opened));
+    expect_ok(pleat_vmm_ipc_close(vmm, opened));
+    expect_ok(pleat_vmm_peer_add(vmm, 1));
+    expect_ok(pleat_vmm_peer_remove(vmm, 1));
     cr_expect(eq(u64, pleat_vmm_clock_ns(vmm), sum_ns));
+    (void)close(file);
+    expect_ok(pleat_vmm_mem_free(vmm, shared));
+    expect_ok(pleat_vmm_chunk_release(vmm, chunk));
+    expect_ok(pleat_vmm_chunk_release(vmm, chunk)); /* its own and that of the import */
     check_and_destroy(vmm);
 }
 
@@ -306,6 +328,29 @@ static pleat_status_t call_mapping(pleat_vmm_t *vmm, pleat_vmm_call_t call, cons
     }
 }
 
+static pleat_status_t call_share(pleat_vmm_t *vmm, pleat_vmm_call_t call, const live_t *live)
+{
+    uint64_t made = 0;
+    int file = -1;
+    pleat_ipc_handle_t handle = {{0}};
+    switch ((int)call) {
+    case PLEAT_VMM_CALL_CHUNK_EXPORT:
+        return pleat_vmm_chunk_export(vmm, live->chunk, &file);
+    case PLEAT_VMM_CALL_CHUNK_IMPORT:
+        return pleat_vmm_chunk_import(vmm, 0, &made);
+    case PLEAT_VMM_CALL_IPC_EXPORT:
+        return pleat_vmm_ipc_export(vmm, live->ptr, &handle);
+    case PLEAT_VMM_CALL_IPC_OPEN:
+        return pleat_vmm_ipc_open(vmm, &handle, &made);
+    case PLEAT_VMM_CALL_IPC_CLOSE:
+        return pleat_vmm_ipc_close(vmm, live->ptr);
+    case PLEAT_VMM_CALL_PEER_ADD:
+        return pleat_vmm_peer_add(vmm, 1);
+    default:
+        return pleat_vmm_peer_remove(vmm, 1);
+    }
+}
+
 /* One call of a kind, with good arguments. */
 static pleat_status_t call_kind(pleat_vmm_t *vmm, pleat_vmm_call_t call, const live_t *live)
 {
@@ -341,6 +386,14 @@ static pleat_status_t call_kind(pleat_vmm_t *vmm, pleat_vmm_call_t call, const l
     case PLEAT_VMM_CALL_UNMAP:
     case PLEAT_VMM_CALL_SET_ACCESS:
         return call_mapping(vmm, call, live);
+    case PLEAT_VMM_CALL_CHUNK_EXPORT:
+    case PLEAT_VMM_CALL_CHUNK_IMPORT:
+    case PLEAT_VMM_CALL_IPC_EXPORT:
+    case PLEAT_VMM_CALL_IPC_OPEN:
+    case PLEAT_VMM_CALL_IPC_CLOSE:
+    case PLEAT_VMM_CALL_PEER_ADD:
+    case PLEAT_VMM_CALL_PEER_REMOVE:
+        return call_share(vmm, call, live);
     case PLEAT_VMM_CALL_COUNT:
         break;
     }

@@ -128,6 +128,35 @@ static pleat_status_t fake_release(void *self, pleat_chunk_t chunk)
     return fake_call(self);
 }
 
+static pleat_status_t fake_export(void *self, pleat_chunk_t chunk, int *file_out)
+{
+    *file_out = 9;
+    return fake_release(self, chunk);
+}
+
+static pleat_status_t fake_import(void *self, int file, pleat_chunk_t *chunk_out)
+{
+    return fake_make(self, (uint64_t)file, chunk_out);
+}
+
+static pleat_status_t fake_ipc_export(void *self, pleat_devptr_t ptr,
+                                      pleat_ipc_handle_t *handle_out)
+{
+    handle_out->bytes[63] = (unsigned char)ptr;
+    return fake_call(self);
+}
+
+static pleat_status_t fake_ipc_open(void *self, const pleat_ipc_handle_t *handle,
+                                    pleat_devptr_t *ptr_out)
+{
+    return fake_make(self, handle->bytes[63], ptr_out);
+}
+
+static pleat_status_t fake_peer(void *self, int device)
+{
+    return fake_release(self, (pleat_chunk_t)device);
+}
+
 static pleat_vmm_ops_t fake_ops(void)
 {
     return (pleat_vmm_ops_t){
@@ -153,6 +182,13 @@ static pleat_vmm_ops_t fake_ops(void)
         .ext_map = fake_map,
         .ext_unmap = fake_span,
         .ext_set_access = fake_span,
+        .ext_chunk_export = fake_export,
+        .ext_chunk_import = fake_import,
+        .ext_ipc_export = fake_ipc_export,
+        .ext_ipc_open = fake_ipc_open,
+        .ext_ipc_close = fake_mem_free,
+        .ext_peer_add = fake_peer,
+        .ext_peer_remove = fake_peer,
     };
 }
 
@@ -218,7 +254,7 @@ Test(vmm, create_names_each_missing_operation, .timeout = 10)
     CHECK_MISSING(stream_synchronize);
 }
 
-Test(vmm, create_wants_virtual_memory_whole_or_not_at_all, .timeout = 10)
+Test(vmm, create_wants_each_group_whole_or_not_at_all, .timeout = 10)
 {
 #define CHECK_GROUP(operation)                                                                \
     do {                                                                                      \
@@ -234,6 +270,13 @@ Test(vmm, create_wants_virtual_memory_whole_or_not_at_all, .timeout = 10)
     CHECK_GROUP(ext_map);
     CHECK_GROUP(ext_unmap);
     CHECK_GROUP(ext_set_access);
+    CHECK_GROUP(ext_chunk_export);
+    CHECK_GROUP(ext_chunk_import);
+    CHECK_GROUP(ext_ipc_export);
+    CHECK_GROUP(ext_ipc_open);
+    CHECK_GROUP(ext_ipc_close);
+    CHECK_GROUP(ext_peer_add);
+    CHECK_GROUP(ext_peer_remove);
     pleat_vmm_ops_t ops = fake_ops();
     ops.size = offsetof(pleat_vmm_ops_t, ext_set_access);
     expect_create_refused(&ops, "ext_set_access is missing");
@@ -295,6 +338,56 @@ Test(vmm, arguments_of_virtual_memory_arrive, .timeout = 10)
     cr_expect(eq(u64, fake.ptr + fake.bytes, 83));
     cr_expect(eq(int, pleat_vmm_chunk_release(vmm, 51), PLEAT_OK));
     cr_expect(eq(u64, fake.chunk, 51));
+    pleat_vmm_destroy(vmm);
+}
+
+Test(vmm, a_device_that_shares_nothing_says_so, .timeout = 10)
+{
+    pleat_vmm_ops_t ops = fake_ops();
+    ops.size = offsetof(pleat_vmm_ops_t, ext_chunk_export);
+    fake_t fake = {.status = PLEAT_OK};
+    pleat_vmm_t *vmm = NULL;
+    cr_assert(eq(int, pleat_vmm_create(&ops, &fake, &vmm), PLEAT_OK));
+    cr_expect(pleat_vmm_has_mapping(vmm));
+    uint64_t made = 7;
+    int file = 7;
+    pleat_ipc_handle_t handle = {{7}};
+    const pleat_status_t bad = PLEAT_ERR_UNSUPPORTED;
+    expect_refused(pleat_vmm_chunk_export(vmm, 1, &file), bad,
+                   "chunk_export: device 'fake' does not have it");
+    expect_refused(pleat_vmm_chunk_import(vmm, 1, &made), bad, "chunk_import: device");
+    expect_refused(pleat_vmm_ipc_export(vmm, 1, &handle), bad, "ipc_export: device");
+    expect_refused(pleat_vmm_ipc_open(vmm, &handle, &made), bad, "ipc_open: device");
+    expect_refused(pleat_vmm_ipc_close(vmm, 1), bad, "ipc_close: device");
+    expect_refused(pleat_vmm_peer_add(vmm, 1), bad, "peer_add: device");
+    expect_refused(pleat_vmm_peer_remove(vmm, 1), bad, "peer_remove: device");
+    cr_expect(eq(u64, made, 7));
+    cr_expect(eq(int, file, 7));
+    cr_expect(eq(int, handle.bytes[0], 7));
+    cr_expect(eq(u64, fake.called, 0));
+    pleat_vmm_destroy(vmm);
+}
+
+Test(vmm, arguments_of_sharing_arrive, .timeout = 10)
+{
+    fake_t fake = {.status = PLEAT_OK};
+    pleat_vmm_t *vmm = fake_device(&fake);
+    uint64_t made = 0;
+    int file = 0;
+    pleat_ipc_handle_t handle = {{0}};
+    cr_expect(eq(int, pleat_vmm_chunk_export(vmm, 11, &file), PLEAT_OK));
+    cr_expect(eq(u64, fake.chunk, 11));
+    cr_expect(eq(int, file, 9));
+    cr_expect(eq(int, pleat_vmm_chunk_import(vmm, 12, &made), PLEAT_OK));
+    cr_expect(eq(u64, made, 4108));
+    cr_expect(eq(int, pleat_vmm_ipc_export(vmm, 13, &handle), PLEAT_OK));
+    cr_expect(eq(int, handle.bytes[63], 13));
+    cr_expect(eq(int, pleat_vmm_ipc_open(vmm, &handle, &made), PLEAT_OK));
+    cr_expect(eq(u64, made, 4109));
+    cr_expect(eq(int, pleat_vmm_peer_add(vmm, 14), PLEAT_OK));
+    cr_expect(eq(u64, fake.chunk, 14));
+    cr_expect(eq(int, pleat_vmm_peer_remove(vmm, 15), PLEAT_OK));
+    cr_expect(eq(u64, fake.chunk, 15));
     pleat_vmm_destroy(vmm);
 }
 
@@ -398,6 +491,15 @@ static void call_all(pleat_vmm_t *vmm, pleat_status_t *statuses)
     statuses[PLEAT_VMM_CALL_MAP] = pleat_vmm_map(vmm, 8192, 4096, 5);
     statuses[PLEAT_VMM_CALL_UNMAP] = pleat_vmm_unmap(vmm, 8192, 4096);
     statuses[PLEAT_VMM_CALL_SET_ACCESS] = pleat_vmm_set_access(vmm, 8192, 4096);
+    int file = 0;
+    pleat_ipc_handle_t handle = {{0}};
+    statuses[PLEAT_VMM_CALL_CHUNK_EXPORT] = pleat_vmm_chunk_export(vmm, 5, &file);
+    statuses[PLEAT_VMM_CALL_CHUNK_IMPORT] = pleat_vmm_chunk_import(vmm, 9, &a);
+    statuses[PLEAT_VMM_CALL_IPC_EXPORT] = pleat_vmm_ipc_export(vmm, 4608, &handle);
+    statuses[PLEAT_VMM_CALL_IPC_OPEN] = pleat_vmm_ipc_open(vmm, &handle, &a);
+    statuses[PLEAT_VMM_CALL_IPC_CLOSE] = pleat_vmm_ipc_close(vmm, 4096);
+    statuses[PLEAT_VMM_CALL_PEER_ADD] = pleat_vmm_peer_add(vmm, 1);
+    statuses[PLEAT_VMM_CALL_PEER_REMOVE] = pleat_vmm_peer_remove(vmm, 1);
 }
 
 Test(vmm, every_call_is_forwarded_counted_and_timed, .timeout = 10)
@@ -464,6 +566,14 @@ Test(vmm, outputs_are_untouched_on_failure, .timeout = 10)
     cr_expect(eq(int, pleat_vmm_address_reserve(vmm, 1, &a), PLEAT_ERR_OOM_DEVICE));
     cr_expect(eq(int, pleat_vmm_chunk_create(vmm, 1, &a), PLEAT_ERR_OOM_DEVICE));
     cr_expect(eq(int, pleat_vmm_granularity(vmm, &a), PLEAT_ERR_OOM_DEVICE));
+    int file = 333;
+    pleat_ipc_handle_t handle = {{44}};
+    cr_expect(eq(int, pleat_vmm_chunk_export(vmm, 1, &file), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(int, pleat_vmm_chunk_import(vmm, 1, &a), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(int, pleat_vmm_ipc_export(vmm, 1, &handle), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(int, pleat_vmm_ipc_open(vmm, &handle, &a), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(int, file, 333));
+    cr_expect(eq(int, handle.bytes[0] + handle.bytes[63], 44));
     cr_expect(eq(u64, a, 111));
     cr_expect(eq(u64, b, 222));
     fake.status = PLEAT_OK;
@@ -509,6 +619,15 @@ Test(vmm, bad_arguments_do_not_reach_the_device, .timeout = 10)
     expect_refused(pleat_vmm_address_reserve(vmm, 1, NULL), bad, "address_reserve: the output");
     expect_refused(pleat_vmm_chunk_create(vmm, 1, NULL), bad, "chunk_create: the output is NULL");
     expect_refused(pleat_vmm_granularity(vmm, NULL), bad, "granularity: the output is NULL");
+    pleat_ipc_handle_t handle = {{0}};
+    expect_refused(pleat_vmm_chunk_export(vmm, 1, NULL), bad, "chunk_export: file_out is NULL");
+    expect_refused(pleat_vmm_chunk_import(vmm, 1, NULL), bad, "chunk_import: chunk_out is NULL");
+    expect_refused(pleat_vmm_chunk_import(vmm, -1, &a), bad, "the descriptor is negative");
+    expect_refused(pleat_vmm_ipc_export(vmm, 1, NULL), bad, "ipc_export: handle_out is NULL");
+    expect_refused(pleat_vmm_ipc_export(vmm, 0, &handle), PLEAT_ERR_INVALID_POINTER,
+                   "ipc_export: the address is 0");
+    expect_refused(pleat_vmm_ipc_open(vmm, NULL, &a), bad, "ipc_open: the handle is NULL");
+    expect_refused(pleat_vmm_ipc_open(vmm, &handle, NULL), bad, "ipc_open: ptr_out is NULL");
     cr_expect(eq(u64, fake.called, 0));
 
     pleat_vmm_counters_t counters = PLEAT_VMM_COUNTERS_INIT;

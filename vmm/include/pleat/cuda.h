@@ -15,7 +15,8 @@
 extern "C" {
 #endif
 
-/* How chunks may be handed to other processes; bits of handle_types. */
+/* How chunks may be handed to other processes (pleat/share.h); bits of handle_types. Handing out
+ * plain memory needs no choice. */
 #define PLEAT_CUDA_HANDLE_FILE UINT32_C(1) /* as a POSIX file descriptor */
 
 typedef struct pleat_cuda_options {

@@ -10,6 +10,12 @@
  * the host's page size it cannot be told what a neighbour on the page is). What was freed reads as
  * zero when it is handed out again.
  *
+ * Other processes: with exports_chunks a chunk is a memory file of its own, which another process
+ * with a sim can import; backed, both see the same bytes. An imported chunk of another process
+ * takes nothing of the capacity. Handles of plain memory can be opened in the process that made
+ * them only, where they give the address itself. Devices 0, the sim itself, to PLEAT_SIM_DEVICES -
+ * 1 can be peers.
+ *
  * Work on a stream comes in two forms. pleat_sim_launch queues work of a known duration: it starts
  * when the stream's earlier work ends (or now) and is complete when the logical clock has passed
  * its end. pleat_sim_set_busy makes the stream unfinished until pleat_sim_set_done, or until the
@@ -27,6 +33,7 @@ extern "C" {
 
 #define PLEAT_SIM_DEFAULT_CAPACITY_BYTES UINT64_C(150109880320) /* an H200 */
 #define PLEAT_SIM_MAX_CAPACITY_BYTES (UINT64_C(1) << 46)
+#define PLEAT_SIM_DEVICES 64 /* that can be peers */
 
 /* X(CALL, name): the kinds of call whose cost depends on the size: of the allocation, or of each
  * chunk that is created, mapped, made accessible, unmapped or released. */
@@ -64,10 +71,11 @@ typedef struct pleat_sim_options {
     uint64_t address_limit_bytes;    /* addresses to reserve in all; 0: 64 TiB */
     uint32_t mapping_limit;          /* budget of mappings; 0: 500,000 */
     bool is_backed;                  /* contents are real, at the very addresses */
+    uint32_t exports_chunks;         /* 1: chunks can be handed to other processes; 0: not */
 } pleat_sim_options_t;
-#define PLEAT_SIM_OPTIONS_INIT                            \
-    {                                                     \
-        sizeof(pleat_sim_options_t), 0, NULL, 0, 0, false \
+#define PLEAT_SIM_OPTIONS_INIT                               \
+    {                                                        \
+        sizeof(pleat_sim_options_t), 0, NULL, 0, 0, false, 0 \
     }
 
 /**
@@ -138,10 +146,11 @@ typedef struct pleat_sim_usage {
     uint64_t chunks;          /* chunks that are held or mapped */
     uint64_t chunk_bytes;     /* their bytes */
     uint64_t mappings;
+    uint64_t opened; /* plain memory that ipc_open gave and ipc_close did not take back */
 } pleat_sim_usage_t;
-#define PLEAT_SIM_USAGE_INIT                           \
-    {                                                  \
-        sizeof(pleat_sim_usage_t), 0, 0, 0, 0, 0, 0, 0 \
+#define PLEAT_SIM_USAGE_INIT                              \
+    {                                                     \
+        sizeof(pleat_sim_usage_t), 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /**

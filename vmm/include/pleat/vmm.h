@@ -35,7 +35,14 @@ typedef struct pleat_vmm pleat_vmm_t;
     X(CHUNK_RELEASE, "chunk_release", true)            \
     X(MAP, "map", true)                                \
     X(UNMAP, "unmap", true)                            \
-    X(SET_ACCESS, "set_access", true)
+    X(SET_ACCESS, "set_access", true)                  \
+    X(CHUNK_EXPORT, "chunk_export", false)             \
+    X(CHUNK_IMPORT, "chunk_import", true)              \
+    X(IPC_EXPORT, "ipc_export", false)                 \
+    X(IPC_OPEN, "ipc_open", true)                      \
+    X(IPC_CLOSE, "ipc_close", true)                    \
+    X(PEER_ADD, "peer_add", false)                     \
+    X(PEER_REMOVE, "peer_remove", false)
 
 typedef enum pleat_vmm_call {
 #define PLEAT_VMM_CALL_ENUM(name, text, is_memory) PLEAT_VMM_CALL_##name,
@@ -73,6 +80,19 @@ typedef struct pleat_ipc_handle {
  *   - no call waits for the device: whoever unmaps must know that no work uses the address any more
  * chunk_create gives ERR_OOM_DEVICE when the device is full, address_reserve when addresses are,
  * map when the budget of mappings is used up.
+ * The group ext_chunk_export, ext_chunk_import hands chunks to other processes as descriptors:
+ *   chunk_export  a new descriptor, which the caller closes; ERR_UNSUPPORTED if the chunk was not
+ *                 made for it
+ *   chunk_import  a chunk over the same memory, with a reference of its own: the memory lives until
+ *                 every process let go of it. The descriptor stays the caller's
+ * The group ext_ipc_* does the same for memory from mem_alloc:
+ *   ipc_export    the handle of the allocation that holds the address, from its beginning on
+ *   ipc_open      where that memory begins in this process; opening it again gives the same address
+ *   ipc_close     undoes one ipc_open
+ * The group ext_peer_* lets other devices of the host, by the driver's numbers, use mappings:
+ *   peer_add      from now on set_access grants that device too; ERR_UNSUPPORTED if it cannot reach
+ *                 this one's memory. The own device, or one that was added, changes nothing
+ *   peer_remove   no longer; what was granted stays
  * Optional operations are named ext_* and may be NULL; a group is all set or all NULL. New
  * operations are appended and covered by `size`.
  */
@@ -101,6 +121,15 @@ typedef struct pleat_vmm_ops {
     pleat_status_t (*ext_map)(void *self, pleat_devptr_t ptr, uint64_t bytes, pleat_chunk_t chunk);
     pleat_status_t (*ext_unmap)(void *self, pleat_devptr_t ptr, uint64_t bytes);
     pleat_status_t (*ext_set_access)(void *self, pleat_devptr_t ptr, uint64_t bytes);
+    pleat_status_t (*ext_chunk_export)(void *self, pleat_chunk_t chunk, int *file_out);
+    pleat_status_t (*ext_chunk_import)(void *self, int file, pleat_chunk_t *chunk_out);
+    pleat_status_t (*ext_ipc_export)(void *self, pleat_devptr_t ptr,
+                                     pleat_ipc_handle_t *handle_out);
+    pleat_status_t (*ext_ipc_open)(void *self, const pleat_ipc_handle_t *handle,
+                                   pleat_devptr_t *ptr_out);
+    pleat_status_t (*ext_ipc_close)(void *self, pleat_devptr_t ptr);
+    pleat_status_t (*ext_peer_add)(void *self, int device);
+    pleat_status_t (*ext_peer_remove)(void *self, int device);
 } pleat_vmm_ops_t;
 
 #define PLEAT_VMM_OPS_VERSION 1u
@@ -215,6 +244,24 @@ PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_unmap(pleat_vmm_t *vmm, pleat
                                                          uint64_t bytes);
 PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_set_access(pleat_vmm_t *vmm, pleat_devptr_t ptr,
                                                               uint64_t bytes);
+
+/*
+ * Memory for other processes and devices; see pleat_vmm_ops_t. A device that lacks the group gives
+ * PLEAT_ERR_UNSUPPORTED. What another process exported is not checked before the driver sees it: a
+ * descriptor that is no chunk, or a handle whose memory is gone, gives PLEAT_ERR_INVALID.
+ */
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_chunk_export(pleat_vmm_t *vmm,
+                                                                pleat_chunk_t chunk, int *file_out);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_chunk_import(pleat_vmm_t *vmm, int file,
+                                                                pleat_chunk_t *chunk_out);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_ipc_export(pleat_vmm_t *vmm, pleat_devptr_t ptr,
+                                                              pleat_ipc_handle_t *handle_out);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_ipc_open(pleat_vmm_t *vmm,
+                                                            const pleat_ipc_handle_t *handle,
+                                                            pleat_devptr_t *ptr_out);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_ipc_close(pleat_vmm_t *vmm, pleat_devptr_t ptr);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_peer_add(pleat_vmm_t *vmm, int device);
+PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_vmm_peer_remove(pleat_vmm_t *vmm, int device);
 
 #ifdef __cplusplus
 }
