@@ -21,11 +21,11 @@ static pleat_stream_t stream_of(const void *stream)
 
 /* ---- failures ---- */
 
-void pleat_torch_tell(pleat_torch_failure_t failure, const char *what)
+void pleat_torch_tell(pleat_torch_failure_t failure, const char *what, const char *why)
 {
     static atomic_bool is_told[PLEAT_TORCH_FAILURE_COUNT];
     if (!atomic_exchange(&is_told[failure], true)) {
-        (void)fprintf(stderr, "pleat: %s: %s\n", what, pleat_last_error());
+        (void)fprintf(stderr, "pleat: %s: %s\n", what, why);
     }
 }
 
@@ -64,7 +64,8 @@ void *pleat_torch_malloc(size_t size, int device, void *stream)
     if (status == PLEAT_ERR_OOM_DEVICE && allocator != NULL) {
         tell_oom(allocator, device);
     } else {
-        pleat_torch_tell(PLEAT_TORCH_MALLOC, "an allocation failed, and its tensor has no memory");
+        pleat_torch_tell(PLEAT_TORCH_MALLOC, "an allocation failed, and its tensor has no memory",
+                         pleat_last_error());
     }
     return NULL;
 }
@@ -76,7 +77,7 @@ void pleat_torch_free(void *ptr, size_t size, int device, void *stream)
     pleat_allocator_t *allocator = pleat_device_table_find(device);
     /* Without an allocator this is a forked child, which leaves its parent's memory alone. */
     if (allocator != NULL && pleat_free(allocator, (pleat_devptr_t)(uintptr_t)ptr) != PLEAT_OK) {
-        pleat_torch_tell(PLEAT_TORCH_FREE, "memory could not be freed");
+        pleat_torch_tell(PLEAT_TORCH_FREE, "memory could not be freed", pleat_last_error());
     }
 }
 
@@ -94,7 +95,8 @@ void pleat_torch_record_stream(void *ptr, void *stream)
             return;
         }
         if (status != PLEAT_ERR_INVALID_POINTER) {
-            pleat_torch_tell(PLEAT_TORCH_RECORD_STREAM, "a stream could not be recorded");
+            pleat_torch_tell(PLEAT_TORCH_RECORD_STREAM, "a stream could not be recorded",
+                             pleat_last_error());
             return;
         }
     }
@@ -108,21 +110,22 @@ void pleat_torch_init(int device_count)
     (void)device_count;
     pleat_conf_t conf = PLEAT_CONF_INIT;
     if (pleat_device_table_read_conf(&conf) != PLEAT_OK) {
-        pleat_torch_tell(PLEAT_TORCH_CONF, "no allocation will succeed");
+        pleat_torch_tell(PLEAT_TORCH_CONF, "no allocation will succeed", pleat_last_error());
     }
 }
 
 void pleat_torch_reset(void)
 {
     if (pleat_device_table_empty_cache() != PLEAT_OK) {
-        pleat_torch_tell(PLEAT_TORCH_RESET, "a cache could not be emptied");
+        pleat_torch_tell(PLEAT_TORCH_RESET, "a cache could not be emptied", pleat_last_error());
     }
 }
 
 void pleat_torch_memory_fraction(double fraction, int device)
 {
     if (pleat_device_table_set_fraction(device, fraction) != PLEAT_OK) {
-        pleat_torch_tell(PLEAT_TORCH_FRACTION, "the memory fraction stays as it was");
+        pleat_torch_tell(PLEAT_TORCH_FRACTION, "the memory fraction stays as it was",
+                         pleat_last_error());
     }
 }
 

@@ -37,6 +37,30 @@ PLEAT_API void pleat_torch_memory_fraction(double fraction, int device);
 /** Work on @p stream uses @p ptr; free waits for it. @par Cost that of pleat_record_stream. */
 PLEAT_API void pleat_torch_record_stream(void *ptr, void *stream);
 
+/*
+ * Private pools of CUDA graphs; first and second are the two numbers of PyTorch's pool id. The
+ * filter that PyTorch hands to begin is a C++ object and stays unused. Instead, while a redirection
+ * is open, a request goes to its pool
+ *   - if the request's stream is captured: into the pool of that capture. A capture belongs to the
+ *     redirection that the requesting thread opened, if that has none yet, else to the last
+ *     opened that has none.
+ *   - if the stream is not captured: as long as the redirection has seen no capture, if the thread
+ * is the one that opened it. For a capture that is what PyTorch's own filter says; the second rule
+ * serves redirections without a capture.
+ */
+
+/** Open a redirection to a pool, which is made if need be. @par Cost that of pleat_pool_begin. */
+PLEAT_API void pleat_torch_begin_allocate_to_pool(int device, unsigned long long first,
+                                                  unsigned long long second, void *filter);
+
+/** Close it. @par Cost that of pleat_pool_end. */
+PLEAT_API void pleat_torch_end_allocate_to_pool(int device, unsigned long long first,
+                                                unsigned long long second);
+
+/** Take a use of a pool away. @par Cost that of pleat_pool_release. */
+PLEAT_API void pleat_torch_release_pool(int device, unsigned long long first,
+                                        unsigned long long second);
+
 /* ---- what PyTorch does not ask a plug-in for; level1.py does ---- */
 
 /**

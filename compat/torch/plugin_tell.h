@@ -11,11 +11,13 @@ typedef enum pleat_torch_failure {
     PLEAT_TORCH_CONF,
     PLEAT_TORCH_RESET,
     PLEAT_TORCH_FRACTION,
-    PLEAT_TORCH_POOL,
+    PLEAT_TORCH_POOL_BEGIN,
+    PLEAT_TORCH_POOL_END,
+    PLEAT_TORCH_POOL_RELEASE,
     PLEAT_TORCH_FAILURE_COUNT
 } pleat_torch_failure_t;
 
-/* Tell pleat_last_error, once for each kind of failure. */
-void pleat_torch_tell(pleat_torch_failure_t failure, const char *what);
+/* Tell what failed and why, once for each kind of failure. */
+void pleat_torch_tell(pleat_torch_failure_t failure, const char *what, const char *why);
 
 #endif

@@ -8,6 +8,8 @@
 #include "vmm/base.h"
 
 #include <pleat/device_table.h>
+#include <pleat/private_pool.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -172,6 +174,184 @@ Test(plugin, a_forked_child_leaves_memory_alone, .timeout = 20)
     cr_expect(eq(int, times_told("pleat: "), 1));
     cr_expect(eq(int, times_told("'spawn'"), 1));
     pleat_torch_free(ptr, 512, 0, NULL);
+}
+
+/* ---- private pools ---- */
+
+static void begin_pool(unsigned long long number)
+{
+    pleat_torch_begin_allocate_to_pool(0, number, 0, NULL);
+}
+
+static void end_pool(unsigned long long number)
+{
+    pleat_torch_end_allocate_to_pool(0, number, 0);
+}
+
+/* Does a request on a stream go to a private pool? Told by an address that only the pool gives. */
+static bool goes_to(const void *home, uintptr_t stream_number)
+{
+    void *got = pleat_torch_malloc(MALLOC_BYTES, 0, stream(stream_number));
+    pleat_torch_free(got, MALLOC_BYTES, 0, stream(stream_number));
+    return got == home;
+}
+
+/* A free block for a stream in a pool, made while nothing is captured. */
+static const void *home_in_pool(unsigned long long number, uintptr_t stream_number)
+{
+    begin_pool(number);
+    void *home = pleat_torch_malloc(MALLOC_BYTES, 0, stream(stream_number));
+    pleat_torch_free(home, MALLOC_BYTES, 0, stream(stream_number));
+    end_pool(number);
+    cr_assert(ne(ptr, home, NULL));
+    cr_assert(not(goes_to(home, stream_number)));
+    return home;
+}
+
+static void capture(uint64_t stream_number, uint64_t id)
+{
+    fake_set("capture_id", id);
+    fake_set("captured_stream", stream_number);
+}
+
+/* What goes_to says in another thread. */
+typedef struct question {
+    const void *home;
+    uintptr_t stream_number;
+    bool answer;
+} question_t;
+
+static void *ask(void *context)
+{
+    question_t *question = context;
+    question->answer = goes_to(question->home, question->stream_number);
+    return NULL;
+}
+
+static void *begin_elsewhere(void *number)
+{
+    begin_pool(*(unsigned long long *)number);
+    return NULL;
+}
+
+static void begin_pool_elsewhere(unsigned long long number)
+{
+    pthread_t thread;
+    cr_assert(eq(int, pthread_create(&thread, NULL, begin_elsewhere, &number), 0));
+    cr_assert(eq(int, pthread_join(thread, NULL), 0));
+}
+
+static bool goes_to_elsewhere(question_t question)
+{
+    pthread_t thread;
+    cr_assert(eq(int, pthread_create(&thread, NULL, ask, &question), 0));
+    cr_assert(eq(int, pthread_join(thread, NULL), 0));
+    return question.answer;
+}
+
+Test(plugin, without_a_capture_a_redirection_is_that_of_its_thread, .timeout = 20)
+{
+    begin("");
+    const void *home = home_in_pool(7, 77);
+    begin_pool(7);
+    cr_expect(goes_to(home, 77));
+    cr_expect(not(goes_to_elsewhere((question_t){.home = home, .stream_number = 77})));
+    end_pool(7);
+    cr_expect(not(goes_to(home, 77)));
+    cr_expect(eq(int, times_told("pleat"), 0));
+}
+
+Test(plugin, during_a_capture_its_streams_go_to_the_pool, .timeout = 20)
+{
+    begin("");
+    const void *home = home_in_pool(7, 77);
+    const void *other_home = home_in_pool(7, 78);
+    const void *default_home = home_in_pool(7, 0);
+    begin_pool(7);
+    capture(77, 1001);
+    cr_expect(not(goes_to(default_home, 0))); /* the legacy stream cannot be captured */
+    cr_expect(goes_to(home, 77));
+    cr_expect(goes_to_elsewhere((question_t){.home = home, .stream_number = 77}));
+    cr_expect(not(goes_to(other_home, 78)));
+    capture(77, 1002);
+    cr_expect(not(goes_to(home, 77))); /* another capture */
+    capture(0, 0);
+    cr_expect(not(goes_to(home, 77))); /* the capture is over, the redirection has had its own */
+    end_pool(7);
+    cr_expect(not(goes_to(home, 77)));
+    cr_expect(eq(int, times_told("pleat"), 0));
+}
+
+Test(plugin, a_capture_grows_memory_and_frees_it_later, .timeout = 20)
+{
+    begin("");
+    begin_pool(7);
+    capture(77, 1001);
+    void *ptr = pleat_torch_malloc(MALLOC_BYTES, 0, stream(77)); /* from the device */
+    cr_assert(ne(ptr, ptr, NULL));
+    pleat_torch_record_stream(ptr, stream(78));
+    pleat_torch_free(ptr, MALLOC_BYTES, 0, stream(77)); /* looks at no event */
+    cr_expect(eq(i64, stats(0).active_bytes[PLEAT_STAT_ALL].current, 3 * PLEAT_MIB));
+    capture(0, 0);
+    end_pool(7);
+    void *plain = pleat_torch_malloc(512, 0, NULL);
+    cr_expect(eq(i64, stats(0).active_bytes[PLEAT_STAT_ALL].current, 512));
+    pleat_torch_free(plain, 512, 0, NULL);
+    pleat_torch_release_pool(0, 7, 0);
+    pleat_torch_reset();
+    cr_expect(eq(i64, stats(0).reserved_bytes[PLEAT_STAT_ALL].current, 0));
+    cr_expect(eq(int, times_told("pleat"), 0));
+}
+
+Test(plugin, two_captures_at_once_go_to_two_pools, .timeout = 20)
+{
+    begin("");
+    const void *homes[] = {home_in_pool(7, 77), home_in_pool(8, 77)};
+    begin_pool(7);
+    begin_pool_elsewhere(8); /* asked first, but has no right to a capture of this thread */
+    capture(77, 1001);
+    cr_expect(goes_to(homes[0], 77));
+    capture(77, 1002); /* pool 7 has its capture: this one is the other's, whoever asks */
+    cr_expect(goes_to(homes[1], 77));
+    capture(77, 1001);
+    cr_expect(goes_to(homes[0], 77));
+    capture(77, 1003); /* nobody's */
+    cr_expect(not(goes_to(homes[0], 77)));
+    cr_expect(not(goes_to(homes[1], 77)));
+    end_pool(7);
+    end_pool(8);
+    cr_expect(eq(int, times_told("pleat"), 0));
+}
+
+Test(plugin, wrong_calls_about_pools_are_told_once, .timeout = 20)
+{
+    begin("");
+    end_pool(7); /* nothing exists yet */
+    pleat_torch_release_pool(0, 7, 0);
+    cr_expect(eq(int, times_told("did not end"), 1));
+    cr_expect(eq(int, times_told("was not released"), 1));
+    begin_pool(7);
+    begin_pool(7);
+    cr_expect(eq(int, times_told("already recording to mempool_id"), 1));
+    end_pool(7);
+    pleat_torch_begin_allocate_to_pool(9, 7, 0, NULL);
+    cr_expect(eq(int, times_told("pleat: "), 3));
+    (void)home_in_pool(8, 77); /* and it works */
+}
+
+Test(plugin, more_redirections_than_slots_are_told, .timeout = 20)
+{
+    begin("");
+    for (unsigned long long i = 1; i <= 257; i++) {
+        begin_pool(i);
+    }
+    cr_expect(eq(int, times_told("too many redirections"), 1));
+    for (unsigned long long i = 1; i <= 256; i++) {
+        end_pool(i);
+    }
+    begin_pool(257);
+    end_pool(257);
+    cr_expect(eq(int, times_told("pleat: "), 1));
 }
 
 /* ---- reports ---- */

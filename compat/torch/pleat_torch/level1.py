@@ -20,6 +20,9 @@ _HOOKS = (
     ("set_reset_fn", "pleat_torch_reset"),
     ("set_memory_fraction_fn", "pleat_torch_memory_fraction"),
     ("set_record_stream_fn", "pleat_torch_record_stream"),
+    ("set_begin_allocate_to_pool", "pleat_torch_begin_allocate_to_pool"),
+    ("set_end_allocate_to_pool_fn", "pleat_torch_end_allocate_to_pool"),
+    ("set_release_pool", "pleat_torch_release_pool"),
 )
 
 
