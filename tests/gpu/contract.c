@@ -4,9 +4,12 @@
  *
  *   gpu_contract [--device sim|unbacked|cuda] [--driver FILE] [--only NAME]
  *
+ * Other arguments are for the processes that it starts itself (contract_share.h).
+ *
  * Exit status: 0 all hold, 1 one does not, 77 no GPU here (1 when PLEAT_REQUIRE_GPU is set).
  */
-#include "contract_device.h"
+#include "contract_expect.h"
+#include "contract_share.h"
 
 #include "vmm/base.h"
 
@@ -14,35 +17,6 @@
 #include <pleat/sim.h>
 #include <stdio.h>
 #include <string.h>
-
-static struct {
-    uint64_t expectations;
-    uint64_t failures;
-} tally;
-
-static void expect_that(bool holds, const char *what, int line)
-{
-    tally.expectations++;
-    if (!holds) {
-        tally.failures++;
-        (void)printf("  contract.c:%d: %s does not hold (last error: %s)\n", line, what,
-                     pleat_last_error());
-    }
-}
-
-static void expect_status(pleat_status_t got, pleat_status_t want, const char *what, int line)
-{
-    tally.expectations++;
-    if (got != want) {
-        tally.failures++;
-        (void)printf("  contract.c:%d: %s gives %d (%s: %s), not %d\n", line, what, (int)got,
-                     pleat_status_text(got), pleat_last_error(), (int)want);
-    }
-}
-
-#define EXPECT(condition) expect_that((condition), #condition, __LINE__)
-#define EXPECT_OK(call) expect_status((call), PLEAT_OK, #call, __LINE__)
-#define EXPECT_STATUS(call, want) expect_status((call), (want), #call, __LINE__)
 
 static uint64_t waits_of(pleat_vmm_t *vmm)
 {
@@ -644,6 +618,11 @@ static const check_t checks[] = {
     {"access_in_part_is_refused", check_access_in_part_is_refused, false, false},
     {"a_range_is_freed_whole", check_a_range_is_freed_whole, false, false},
     {"a_range_with_mappings_stays", check_a_range_with_mappings_stays, false, false},
+    {"a_chunk_comes_back_from_a_descriptor", check_a_chunk_comes_back_from_a_descriptor, false,
+     true},
+    {"another_process_uses_chunks", check_another_process_uses_chunks, false, true},
+    {"another_process_uses_plain_memory", check_another_process_uses_plain_memory, false, true},
+    {"another_device_uses_mappings", check_another_device_uses_mappings, false, true},
     {"no_part_of_a_chunk_is_mapped", check_no_part_of_a_chunk_is_mapped, true, false},
     {"no_part_of_a_mapping_goes", check_no_part_of_a_mapping_goes, true, false},
     {"foreign_handles", check_foreign_handles, true, false},
@@ -663,6 +642,10 @@ static void expect_nothing_left(contract_device_t *device)
 int main(int argc, char **argv)
 {
     contract_device_t device = contract_open(argc, argv);
+    device.arguments = argv;
+    if (gpu_argument(argc, argv, "--export", NULL) != NULL) {
+        return contract_share_export(&device, argc, argv);
+    }
     const char *only = gpu_argument(argc, argv, "--only", NULL);
     uint64_t held = 0;
     uint64_t run = 0;
@@ -673,10 +656,10 @@ int main(int argc, char **argv)
             (only != NULL && strcmp(only, check->name) != 0)) {
             continue;
         }
-        const uint64_t failures = tally.failures;
+        const uint64_t failures = contract_tally.failures;
         check->run(&device);
         expect_nothing_left(&device);
-        const bool holds = tally.failures == failures;
+        const bool holds = contract_tally.failures == failures;
         (void)printf("%-40s %s\n", check->name, holds ? "holds" : "FAILS");
         (void)fflush(stdout);
         run++;
@@ -685,7 +668,7 @@ int main(int argc, char **argv)
     contract_close(&device);
     (void)printf("contract on %s: %" PRIu64 " of %" PRIu64 " checks hold, %" PRIu64
                  " expectations, %" PRIu64 " failed\n",
-                 gpu_argument(argc, argv, "--device", "sim"), held, run, tally.expectations,
-                 tally.failures);
+                 gpu_argument(argc, argv, "--device", "sim"), held, run,
+                 contract_tally.expectations, contract_tally.failures);
     return run > 0 && held == run ? GPU_EXIT_PASS : GPU_EXIT_FAIL;
 }

@@ -30,6 +30,7 @@ static contract_device_t open_gpu(int argc, char **argv)
     arguments[2] = (char *)(uintptr_t)gpu_argument(argc, argv, "--driver", NULL);
     const gpu_device_t gpu = gpu_device_open(arguments[2] == NULL ? 1 : 3, arguments);
     contract_device_t device = {.vmm = gpu.vmm, .gpu = gpu.gpu, .has_contents = true};
+    device.driver = arguments[2];
     for (uint32_t i = 0; i < CONTRACT_STREAMS; i++) {
         /* None is the default stream: other streams may wait for that. */
         gpu_require(pleat_gpu_stream_create(device.gpu, &device.streams[i]), "making a stream");
@@ -92,6 +93,11 @@ void contract_short_work(contract_device_t *device, uint32_t stream)
                                     : pleat_gpu_spin_begin(device->gpu, &device->spins[stream],
                                                            device->streams[stream], SHORT_WORK_NS),
                 "making a stream busy");
+}
+
+pleat_status_t contract_finish(contract_device_t *device)
+{
+    return device->gpu == NULL ? PLEAT_OK : pleat_gpu_finish(device->gpu);
 }
 
 void contract_fill(contract_device_t *device, uint32_t stream, pleat_devptr_t ptr, uint64_t words,

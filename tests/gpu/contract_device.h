@@ -16,6 +16,8 @@ typedef struct contract_device {
     pleat_stream_t streams[CONTRACT_STREAMS];
     pleat_gpu_spin_t spins[CONTRACT_STREAMS];
     pleat_devptr_t counter; /* of wrong words, on a GPU */
+    const char *driver;     /* file of the driver; NULL: the default, or simulated */
+    char **arguments;       /* of the program */
 } contract_device_t;
 
 /* Open what "--device sim|unbacked|cuda" says. Exits when that is not possible. */
@@ -28,6 +30,9 @@ void contract_end_work(contract_device_t *device, uint32_t stream);
 
 /* Work that ends after some milliseconds; on a simulated device: when the host waits for it. */
 void contract_short_work(contract_device_t *device, uint32_t stream);
+
+/* Wait for all that was queued. */
+PLEAT_NODISCARD pleat_status_t contract_finish(contract_device_t *device);
 
 /* Queue a fill with a pattern; queue a check and wait for its number of wrong words. Without
  * contents nothing is done, and 0 is wrong. */

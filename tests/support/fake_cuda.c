@@ -125,6 +125,9 @@ static pleat_cu_result_t result_of(pleat_status_t status)
     if (status == PLEAT_ERR_NOT_READY) {
         return PLEAT_CU_NOT_READY;
     }
+    if (status == PLEAT_ERR_UNSUPPORTED) {
+        return PLEAT_CU_NOT_SUPPORTED;
+    }
     return status == PLEAT_OK ? (pleat_cu_result_t)PLEAT_CU_OK : 999;
 }
 
