@@ -110,3 +110,30 @@ void pleat_memory_stats_values(const pleat_stats_t *stats, int64_t *values)
         memcpy(&values[i], (const char *)stats + table[i].offset, sizeof values[i]);
     }
 }
+
+/* ---- counters that PyTorch does not have ---- */
+
+#define MEMORY_STAT_OWN(name, text) {"pleat." #name, offsetof(pleat_stats_t, name)},
+
+static const memory_stat_t memory_stats_own[] = {PLEAT_OWN_STAT_LIST(MEMORY_STAT_OWN)};
+
+static_assert(sizeof memory_stats_own / sizeof memory_stats_own[0] == PLEAT_MEMORY_STATS_OWN_COUNT,
+              "one name a counter");
+
+size_t pleat_memory_stats_own_count(void)
+{
+    return PLEAT_MEMORY_STATS_OWN_COUNT;
+}
+
+const char *pleat_memory_stats_own_name(size_t index)
+{
+    return index < PLEAT_MEMORY_STATS_OWN_COUNT ? memory_stats_own[index].name : NULL;
+}
+
+void pleat_memory_stats_own_values(const pleat_stats_t *stats, int64_t *values, size_t count)
+{
+    const pleat_stats_t full = pleat_memory_stats_import(stats);
+    for (size_t i = 0; i < count && i < PLEAT_MEMORY_STATS_OWN_COUNT; i++) {
+        memcpy(&values[i], (const char *)&full + memory_stats_own[i].offset, sizeof values[i]);
+    }
+}

@@ -13,22 +13,35 @@ static const pleat_cli_option_t pleat_cli_stats_option_table[] = {
     PLEAT_CLI_OPTION_JSON,
 };
 
+/* @p object NULL: as text. */
+static void pleat_cli_stats_put(json_t *object, const char *name, int64_t value)
+{
+    if (object) {
+        (void)json_object_set_new(object, name, json_integer(value));
+    } else {
+        (void)printf("%s %lld\n", name, (long long)value);
+    }
+}
+
 static int pleat_cli_stats_print(const void *context, const pleat_cli_final_stats_t *final)
 {
     const pleat_cli_replay_options_t *options = context;
     int64_t values[PLEAT_MEMORY_STATS_COUNT];
+    int64_t own[PLEAT_MEMORY_STATS_OWN_COUNT];
     json_t *object = options->is_json ? json_object() : NULL;
 
+    if (options->is_json && !object) {
+        return pleat_cli_json_print(NULL);
+    }
     pleat_memory_stats_values(&final->stats, values);
     for (size_t i = 0; i < PLEAT_MEMORY_STATS_COUNT; i++) {
-        if (options->is_json) {
-            (void)json_object_set_new(object, pleat_memory_stats_name(i), json_integer(values[i]));
-        } else {
-            (void)printf("%s %lld\n", pleat_memory_stats_name(i), (long long)values[i]);
-        }
+        pleat_cli_stats_put(object, pleat_memory_stats_name(i), values[i]);
     }
-    /* The object is that of memory_stats() and has nothing else unless there is something to say.
-     */
+    pleat_memory_stats_own_values(&final->stats, own, PLEAT_MEMORY_STATS_OWN_COUNT);
+    for (size_t i = 0; i < PLEAT_MEMORY_STATS_OWN_COUNT && final->has_own; i++) {
+        pleat_cli_stats_put(object, pleat_memory_stats_own_name(i), own[i]);
+    }
+    /* The object is that of memory_stats() and our counters, unless there is something to say. */
     if (options->is_json && json_object_size(final->warnings) > 0) {
         (void)json_object_set(object, "warnings", final->warnings);
     }
@@ -67,8 +80,10 @@ const pleat_cli_command_t pleat_cli_stats = {
     .name = "stats",
     .brief = "print the memory statistics of PyTorch where a trace or session ends",
     .operands = "FILE...",
-    .description = "Prints the 122 flattened names and values of torch.cuda.memory_stats() where\n"
-                   "the file ends, one a line.\n" PLEAT_CLI_FINAL_STATS_DESCRIPTION,
+    .description =
+        "Prints the 122 flattened names and values of torch.cuda.memory_stats() where\n"
+        "the file ends, one a line; behind them, of a trace, the counters that PyTorch\n"
+        "does not have, whose names begin with 'pleat.'.\n" PLEAT_CLI_FINAL_STATS_DESCRIPTION,
     .examples = "  pleat stats run.pleat | grep reserved_bytes\n"
                 "  pleat stats default.oracle.gz --json",
     .options = pleat_cli_stats_option_table,

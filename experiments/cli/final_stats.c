@@ -69,6 +69,7 @@ static int pleat_cli_final_stats_trace(const pleat_cli_replay_options_t *options
     }
     if (exit_status == PLEAT_CLI_EXIT_GOOD) {
         pleat_read_stats(pleat_replay_allocator(job.replay), &final->stats);
+        final->has_own = true;
         final->warnings = pleat_cli_trace_notes_json(job.program);
         exit_status =
             metrics.num_ooms + job.refused_count > 0 ? PLEAT_CLI_EXIT_NO : PLEAT_CLI_EXIT_GOOD;

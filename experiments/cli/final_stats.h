@@ -19,6 +19,7 @@
 typedef struct pleat_cli_final_stats {
     const char *path;
     pleat_stats_t stats;
+    bool has_own; /* the counters that PyTorch does not have are known, too */
     json_t *warnings; /* of a trace, see trace_notes; NULL: of no trace */
 } pleat_cli_final_stats_t;
 

@@ -96,3 +96,26 @@ Test(memory_stats, an_older_caller_has_fewer_counters)
     cr_expect(eq(i64, value_of(&stats, "num_ooms"), 0));
     cr_expect(eq(i64, value_of(&stats, "num_alloc_retries"), stats.num_alloc_retries));
 }
+
+Test(memory_stats, own_counters_have_names_of_their_own)
+{
+    const pleat_stats_t stats = numbered_stats();
+    int64_t values[PLEAT_MEMORY_STATS_OWN_COUNT + 1] = {0};
+    cr_expect(eq(sz, pleat_memory_stats_own_count(), PLEAT_MEMORY_STATS_OWN_COUNT));
+    cr_expect(pleat_memory_stats_own_name(PLEAT_MEMORY_STATS_OWN_COUNT) == NULL);
+    pleat_memory_stats_own_values(&stats, values, PLEAT_MEMORY_STATS_OWN_COUNT + 1);
+    cr_expect(eq(i64, values[PLEAT_MEMORY_STATS_OWN_COUNT], 0));
+    size_t index = 0;
+#define EXPECT_OWN(name, text)                                                              \
+    cr_expect(eq(str, (char *)pleat_memory_stats_own_name(index), (char *)"pleat." #name)); \
+    cr_expect(eq(i64, values[index], stats.name));                                          \
+    index++;
+    PLEAT_OWN_STAT_LIST(EXPECT_OWN)
+#undef EXPECT_OWN
+    for (size_t i = 0; i < PLEAT_MEMORY_STATS_OWN_COUNT; i++) {
+        cr_expect(eq(sz, pleat_memory_stats_index(pleat_memory_stats_own_name(i)), 122));
+    }
+    values[1] = -7;
+    pleat_memory_stats_own_values(&stats, values, 1);
+    cr_expect(eq(i64, values[1], -7));
+}

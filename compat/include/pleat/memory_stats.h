@@ -1,6 +1,7 @@
 /*
  * memory_stats: the counters of an allocator under the flattened names of
- * torch.cuda.memory_stats() of PyTorch 2.11, in PyTorch's order (plain string order).
+ * torch.cuda.memory_stats() of PyTorch 2.11, in PyTorch's order (plain string order); and those
+ * that PyTorch does not have, under names of their own that begin with "pleat.".
  */
 #ifndef PLEAT_MEMORY_STATS_H
 #define PLEAT_MEMORY_STATS_H
@@ -37,6 +38,32 @@ PLEAT_API size_t pleat_memory_stats_index(const char *name);
  * @par Threads any.   @par Cost one load and one store a value.
  */
 PLEAT_API void pleat_memory_stats_values(const pleat_stats_t *stats, int64_t *values);
+
+/* ---- counters that PyTorch does not have ---- */
+
+#define PLEAT_MEMORY_STATS_ONE(name, text) +1
+enum { PLEAT_MEMORY_STATS_OWN_COUNT = 0 PLEAT_OWN_STAT_LIST(PLEAT_MEMORY_STATS_ONE) };
+#undef PLEAT_MEMORY_STATS_ONE
+
+/** Number of names; a later library may have more than the header. @par Cost constant. */
+PLEAT_API size_t pleat_memory_stats_own_count(void);
+
+/**
+ * Name of a value, as "pleat.unreturnable_bytes", in the order of PLEAT_OWN_STAT_LIST; NULL past
+ * the last.
+ * @par Threads any.   @par Cost constant; the string is static.
+ */
+PLEAT_API const char *pleat_memory_stats_own_name(size_t index);
+
+/**
+ * Write the first values in the order of the names.
+ *
+ * @param stats        as for pleat_memory_stats_values.
+ * @param[out] values  room for @p count values; those past the last name are left alone.
+ * @par Threads any.   @par Cost one load and one store a value.
+ */
+PLEAT_API void pleat_memory_stats_own_values(const pleat_stats_t *stats, int64_t *values,
+                                             size_t count);
 
 #ifdef __cplusplus
 }
