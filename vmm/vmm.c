@@ -60,6 +60,8 @@ struct pleat_vmm {
     uint64_t calls[PLEAT_VMM_CALL_COUNT];
     uint64_t failures[PLEAT_VMM_CALL_COUNT];
     uint64_t time_ns[PLEAT_VMM_CALL_COUNT];
+    pleat_vmm_observer_fn_t observer;
+    void *observer_context;
 };
 
 /* Name of the first required operation that is NULL; NULL when all are there. */
@@ -186,6 +188,12 @@ bool pleat_vmm_is_driven_by(const pleat_vmm_t *vmm, void (*destroy)(void *self))
     return vmm != NULL && vmm->ops.destroy == destroy;
 }
 
+void pleat_vmm_set_observer(pleat_vmm_t *vmm, pleat_vmm_observer_fn_t observer, void *context)
+{
+    vmm->observer = observer;
+    vmm->observer_context = context;
+}
+
 static const struct {
     const char *name;
     bool is_memory;
@@ -242,6 +250,9 @@ static inline pleat_status_t vmm_end(pleat_vmm_t *vmm, pleat_vmm_call_t call, ui
     if (status != PLEAT_OK &&
         !(status == PLEAT_ERR_NOT_READY && call == PLEAT_VMM_CALL_EVENT_QUERY)) {
         vmm->failures[call]++;
+    }
+    if (__builtin_expect(vmm->observer != NULL, 0)) {
+        vmm->observer(vmm->observer_context, call, begin_ns, end_ns, status);
     }
     return status;
 }

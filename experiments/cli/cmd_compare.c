@@ -8,16 +8,17 @@
 #include <stdlib.h>
 
 static const pleat_cli_option_t pleat_cli_compare_option_table[] = {
-    PLEAT_CLI_OPTION_MODES,   PLEAT_CLI_OPTION_CONFS,  PLEAT_CLI_OPTION_LIMIT,
-    PLEAT_CLI_OPTION_DEVICE,  PLEAT_CLI_OPTION_PASSES, PLEAT_CLI_OPTION_EMPTY_CACHE,
-    PLEAT_CLI_OPTION_PERTURB, PLEAT_CLI_OPTION_COSTS,  PLEAT_CLI_OPTION_TIMELINE,
-    PLEAT_CLI_OPTION_PLOT,    PLEAT_CLI_OPTION_JSON,
+    PLEAT_CLI_OPTION_MODES,   PLEAT_CLI_OPTION_CONFS,    PLEAT_CLI_OPTION_LIMIT,
+    PLEAT_CLI_OPTION_DEVICE,  PLEAT_CLI_OPTION_PASSES,   PLEAT_CLI_OPTION_EMPTY_CACHE,
+    PLEAT_CLI_OPTION_PERTURB, PLEAT_CLI_OPTION_COSTS,    PLEAT_CLI_OPTION_TIMELINE,
+    PLEAT_CLI_OPTION_PLOT,    PLEAT_CLI_OPTION_PERFETTO, PLEAT_CLI_OPTION_JSON,
 };
 
 /* Results of all traces, in order; the names of the traces outlive their jobs. */
 typedef struct pleat_cli_comparison {
     const pleat_cli_replay_options_t *options;
     pleat_cli_timeline_file_t timeline;
+    pleat_cli_events_file_t events;
     pleat_metrics_t *rows; /* trace_count x rows_per_trace */
     char **names;
     size_t trace_count;
@@ -33,6 +34,7 @@ static int pleat_cli_compare_trace(pleat_cli_comparison_t *comparison, size_t in
     pleat_cli_replay_job_t job;
     int exit_status = pleat_cli_replay_job_open(&job, options, path);
 
+    job.events_file = &comparison->events;
     for (size_t i = 0; i < comparison->rows_per_trace && exit_status == PLEAT_CLI_EXIT_GOOD; i++) {
         exit_status =
             pleat_cli_replay_job_run(&job, i / options->conf_count, i % options->conf_count,
@@ -105,6 +107,9 @@ static int pleat_cli_compare_all(pleat_cli_comparison_t *comparison, char **path
     int exit_status = pleat_cli_timeline_file_open(&comparison->timeline, options->timeline_path,
                                                    options->plot_path);
 
+    if (exit_status == PLEAT_CLI_EXIT_GOOD) {
+        exit_status = pleat_cli_events_file_open(&comparison->events, options->perfetto_path);
+    }
     for (size_t i = 0; i < comparison->trace_count && exit_status == PLEAT_CLI_EXIT_GOOD; i++) {
         exit_status = pleat_cli_compare_trace(comparison, i, paths[i]);
     }
@@ -114,6 +119,10 @@ static int pleat_cli_compare_all(pleat_cli_comparison_t *comparison, char **path
     }
     int status =
         pleat_cli_timeline_file_close(&comparison->timeline, exit_status == PLEAT_CLI_EXIT_GOOD);
+    if (exit_status == PLEAT_CLI_EXIT_GOOD) {
+        exit_status = status;
+    }
+    status = pleat_cli_events_file_close(&comparison->events, exit_status == PLEAT_CLI_EXIT_GOOD);
     if (exit_status == PLEAT_CLI_EXIT_GOOD) {
         exit_status = status;
     }
@@ -191,6 +200,7 @@ const pleat_cli_command_t pleat_cli_compare = {
     .examples = "  pleat compare *.pleat\n"
                 "  pleat compare run.pleat --modes classic,pleated --plot run.pdf\n"
                 "  pleat compare run.pleat --modes classic --conf '' --conf max_split_size_mb:128\n"
+                "  pleat compare run.pleat --perfetto run.json.gz\n"
                 "  pleat compare run.trace.xz --limit 40GiB --json",
     .options = pleat_cli_compare_option_table,
     .option_count =

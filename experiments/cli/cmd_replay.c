@@ -8,10 +8,10 @@
 #include <pleat/oom_message.h>
 
 static const pleat_cli_option_t pleat_cli_replay_option_table[] = {
-    PLEAT_CLI_OPTION_MODE,    PLEAT_CLI_OPTION_CONF,   PLEAT_CLI_OPTION_LIMIT,
-    PLEAT_CLI_OPTION_DEVICE,  PLEAT_CLI_OPTION_PASSES, PLEAT_CLI_OPTION_EMPTY_CACHE,
-    PLEAT_CLI_OPTION_PERTURB, PLEAT_CLI_OPTION_COSTS,  PLEAT_CLI_OPTION_TIMELINE,
-    PLEAT_CLI_OPTION_PLOT,    PLEAT_CLI_OPTION_JSON,
+    PLEAT_CLI_OPTION_MODE,    PLEAT_CLI_OPTION_CONF,     PLEAT_CLI_OPTION_LIMIT,
+    PLEAT_CLI_OPTION_DEVICE,  PLEAT_CLI_OPTION_PASSES,   PLEAT_CLI_OPTION_EMPTY_CACHE,
+    PLEAT_CLI_OPTION_PERTURB, PLEAT_CLI_OPTION_COSTS,    PLEAT_CLI_OPTION_TIMELINE,
+    PLEAT_CLI_OPTION_PLOT,    PLEAT_CLI_OPTION_PERFETTO, PLEAT_CLI_OPTION_JSON,
 };
 
 /* What PyTorch would have told the user at the last failure. */
@@ -25,16 +25,23 @@ static void pleat_cli_replay_print_oom(const pleat_cli_replay_job_t *job)
     (void)printf("The last of them, in PyTorch's words: %s\n", text);
 }
 
+/* Files that the replays of a call write into. */
+typedef struct pleat_cli_replay_files {
+    pleat_cli_timeline_file_t timeline;
+    pleat_cli_events_file_t events;
+} pleat_cli_replay_files_t;
+
 /* One trace: replay and print. Returns an exit status; 1 for an out-of-memory. */
 static int pleat_cli_replay_trace(const pleat_cli_replay_options_t *options, const char *path,
-                                  pleat_cli_timeline_file_t *timeline, bool is_first)
+                                  pleat_cli_replay_files_t *files, bool is_first)
 {
     pleat_cli_replay_job_t job;
     pleat_metrics_t metrics;
     int exit_status = pleat_cli_replay_job_open(&job, options, path);
 
+    job.events_file = &files->events;
     if (exit_status == PLEAT_CLI_EXIT_GOOD) {
-        exit_status = pleat_cli_replay_job_run(&job, 0, 0, timeline, &metrics);
+        exit_status = pleat_cli_replay_job_run(&job, 0, 0, &files->timeline, &metrics);
     }
     if (exit_status == PLEAT_CLI_EXIT_GOOD && options->is_json) {
         exit_status = pleat_cli_metrics_print_json(&metrics, job.program);
@@ -55,16 +62,22 @@ static int pleat_cli_replay_trace(const pleat_cli_replay_options_t *options, con
 
 static int pleat_cli_replay_all(const pleat_cli_replay_options_t *options, int count, char **paths)
 {
-    pleat_cli_timeline_file_t timeline;
+    pleat_cli_replay_files_t files = {.events = {.path = NULL}};
     int exit_status =
-        pleat_cli_timeline_file_open(&timeline, options->timeline_path, options->plot_path);
+        pleat_cli_timeline_file_open(&files.timeline, options->timeline_path, options->plot_path);
 
+    if (exit_status == PLEAT_CLI_EXIT_GOOD) {
+        exit_status = pleat_cli_events_file_open(&files.events, options->perfetto_path);
+    }
     for (int i = 0; i < count && exit_status != PLEAT_CLI_EXIT_USAGE; i++) {
-        int status = pleat_cli_replay_trace(options, paths[i], &timeline, i == 0);
+        int status = pleat_cli_replay_trace(options, paths[i], &files, i == 0);
 
         exit_status = status > exit_status ? status : exit_status;
     }
-    int status = pleat_cli_timeline_file_close(&timeline, exit_status != PLEAT_CLI_EXIT_USAGE);
+    int status =
+        pleat_cli_timeline_file_close(&files.timeline, exit_status != PLEAT_CLI_EXIT_USAGE);
+    exit_status = status > exit_status ? status : exit_status;
+    status = pleat_cli_events_file_close(&files.events, exit_status != PLEAT_CLI_EXIT_USAGE);
     exit_status = status > exit_status ? status : exit_status;
     if (exit_status != PLEAT_CLI_EXIT_USAGE && !options->is_json) {
         (void)printf("Times are simulated, by %s; host_ns_per_op alone is measured.\n",
@@ -123,6 +136,7 @@ const pleat_cli_command_t pleat_cli_replay = {
         "A device free ends the work of all busy streams, as cudaFree does.",
     .examples = "  pleat replay run.pleat --limit 40GiB\n"
                 "  pleat replay run.trace.xz --conf max_split_size_mb:128 --plot run.png\n"
+                "  pleat replay run.pleat --mode pleated --perfetto run.json.gz\n"
                 "  pleat replay run.pleat --json | jq .reserved_peak_bytes",
     .options = pleat_cli_replay_option_table,
     .option_count =

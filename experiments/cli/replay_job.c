@@ -171,38 +171,97 @@ static pleat_status_t pleat_cli_replay_job_perform(pleat_cli_replay_job_t *job,
     return status;
 }
 
+/* What a run collects beside its metrics. */
+typedef struct pleat_cli_collection {
+    pleat_curve_t curve;
+    pleat_replay_events_t events;
+    bool has_curve;
+    bool has_events;
+} pleat_cli_collection_t;
+
+static pleat_status_t pleat_cli_collection_init(pleat_cli_collection_t *collection,
+                                                pleat_replay_options_t *replay_options)
+{
+    pleat_status_t status = PLEAT_OK;
+
+    if (collection->has_events) {
+        status = pleat_replay_events_init(&collection->events);
+        replay_options->curve = &collection->events.curve;
+        replay_options->watcher = &collection->events.watcher;
+    } else if (collection->has_curve) {
+        status = pleat_curve_init(&collection->curve, PLEAT_CLI_CURVE_BINS);
+        replay_options->curve = &collection->curve;
+    }
+    return status;
+}
+
+static void pleat_cli_collection_fini(pleat_cli_collection_t *collection)
+{
+    if (collection->has_events) {
+        pleat_replay_events_fini(&collection->events);
+    } else if (collection->has_curve) {
+        pleat_curve_fini(&collection->curve);
+    }
+}
+
+/* Hand what was collected to the files. 0, or an exit status after a message. */
+static int pleat_cli_replay_job_keep(pleat_cli_replay_job_t *job,
+                                     const pleat_cli_collection_t *collection,
+                                     pleat_cli_timeline_file_t *timeline,
+                                     const pleat_metrics_t *metrics)
+{
+    int exit_status = PLEAT_CLI_EXIT_GOOD;
+
+    if (collection->has_curve) {
+        exit_status = pleat_cli_timeline_file_add(
+            timeline, collection->has_events ? &collection->events.curve : &collection->curve,
+            metrics);
+    }
+    if (exit_status == PLEAT_CLI_EXIT_GOOD && collection->has_events) {
+        exit_status = pleat_cli_events_file_add(job->events_file, &collection->events, metrics);
+    }
+    return exit_status;
+}
+
+static void pleat_cli_replay_job_prepare(const pleat_cli_replay_job_t *job, size_t mode_index,
+                                         size_t conf_index, pleat_replay_options_t *replay_options)
+{
+    const pleat_cli_replay_options_t *options = job->options;
+
+    replay_options->mode = options->modes[mode_index];
+    replay_options->allocator = options->allocators[conf_index];
+    replay_options->allocator.limit_bytes = options->limits[conf_index][replay_options->mode];
+    replay_options->device_bytes = options->device_bytes;
+    replay_options->costs = options->has_costs ? &options->costs : NULL;
+    replay_options->passes = options->passes;
+    replay_options->watcher = job->watcher;
+}
+
 int pleat_cli_replay_job_run(pleat_cli_replay_job_t *job, size_t mode_index, size_t conf_index,
                              pleat_cli_timeline_file_t *timeline, pleat_metrics_t *metrics_out)
 {
     pleat_replay_options_t replay_options = PLEAT_REPLAY_OPTIONS_INIT;
-    pleat_curve_t curve = {0};
-    bool has_curve = timeline && timeline->file;
+    pleat_cli_collection_t collection = {.has_curve = timeline && timeline->file,
+                                         .has_events =
+                                             job->events_file && job->events_file->is_open};
     int exit_status = PLEAT_CLI_EXIT_GOOD;
 
-    replay_options.mode = job->options->modes[mode_index];
-    replay_options.allocator = job->options->allocators[conf_index];
-    replay_options.allocator.limit_bytes = job->options->limits[conf_index][replay_options.mode];
-    replay_options.device_bytes = job->options->device_bytes;
-    replay_options.costs = job->options->has_costs ? &job->options->costs : NULL;
-    replay_options.passes = job->options->passes;
-    if (has_curve) {
-        if (pleat_curve_init(&curve, PLEAT_CLI_CURVE_BINS) != PLEAT_OK) {
-            return pleat_cli_error("%s: %s", job->name, pleat_last_error());
-        }
-        replay_options.curve = &curve;
+    pleat_cli_replay_job_prepare(job, mode_index, conf_index, &replay_options);
+    pleat_status_t status = pleat_cli_collection_init(&collection, &replay_options);
+    if (status == PLEAT_OK) {
+        status = pleat_cli_replay_job_perform(job, &replay_options, metrics_out);
     }
-    if (pleat_cli_replay_job_perform(job, &replay_options, metrics_out) != PLEAT_OK) {
+    if (status != PLEAT_OK) {
         exit_status = pleat_cli_error("%s: %s", job->name, pleat_last_error());
     } else {
         metrics_out->trace = job->name;
         metrics_out->mode = pleat_mode_name(replay_options.mode);
         metrics_out->conf = job->options->confs[conf_index];
+        exit_status = pleat_cli_replay_job_keep(job, &collection, timeline, metrics_out);
     }
-    if (has_curve) {
-        if (exit_status == PLEAT_CLI_EXIT_GOOD) {
-            exit_status = pleat_cli_timeline_file_add(timeline, &curve, metrics_out);
-        }
-        pleat_curve_fini(&curve);
+    if (collection.has_events && job->replay) {
+        pleat_replay_events_detach(job->replay);
     }
+    pleat_cli_collection_fini(&collection);
     return exit_status;
 }

@@ -5,6 +5,7 @@
 #ifndef PLEAT_CLI_REPLAY_JOB_H
 #define PLEAT_CLI_REPLAY_JOB_H
 
+#include "events_file.h"
 #include "replay_options.h"
 #include "timeline_file.h"
 
@@ -14,7 +15,10 @@ typedef struct pleat_cli_replay_job {
     pleat_program_t *program;
     uint64_t
         refused_count; /* requests so large that no allocator takes them, and none counts them */
-    pleat_replay_t *replay; /* the last one that was run, for reports of its end */
+    pleat_cli_events_file_t
+        *events_file; /* gets the events of each run if it is open; NULL: none */
+    const pleat_replay_watcher_t *watcher; /* of runs whose events are not written; NULL: none */
+    pleat_replay_t *replay;                /* the last one that was run, for reports of its end */
 } pleat_cli_replay_job_t;
 
 /** Read the trace at @p path ("-": standard input). 0, or an exit status after a message. */

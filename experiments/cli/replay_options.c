@@ -206,6 +206,9 @@ int pleat_cli_replay_options_take(pleat_cli_replay_options_t *options, const ple
         return PLEAT_CLI_EXIT_GOOD;
     case PLEAT_CLI_KEY_PLOT:
         return pleat_cli_replay_plot(options, args);
+    case PLEAT_CLI_KEY_PERFETTO:
+        options->perfetto_path = args->value;
+        return PLEAT_CLI_EXIT_GOOD;
     default: /* PLEAT_CLI_KEY_JSON */
         options->is_json = true;
         return PLEAT_CLI_EXIT_GOOD;

@@ -1,6 +1,6 @@
 /*
  * replay_options: the options that replay, compare, summary and stats share: which modes and
- * settings, on which device, how often, and where timeline and picture go.
+ * settings, on which device, how often, and where timeline, picture and events go.
  */
 #ifndef PLEAT_CLI_REPLAY_OPTIONS_H
 #define PLEAT_CLI_REPLAY_OPTIONS_H
@@ -24,6 +24,7 @@ enum {
     PLEAT_CLI_KEY_COSTS,
     PLEAT_CLI_KEY_TIMELINE,
     PLEAT_CLI_KEY_PLOT,
+    PLEAT_CLI_KEY_PERFETTO,
     PLEAT_CLI_KEY_JSON,
     PLEAT_CLI_KEY_OWN /* first key for a command's own options */
 };
@@ -96,6 +97,13 @@ enum {
         PLEAT_CLI_KEY_PLOT, "plot", "FILE",                                                       \
             "draw the timeline; the name ends with .png, .pdf or .svg (needs python3-matplotlib)" \
     }
+#define PLEAT_CLI_OPTION_PERFETTO                                                                 \
+    {                                                                                             \
+        PLEAT_CLI_KEY_PERFETTO, "perfetto", "FILE",                                               \
+            "write the replay as events for ui.perfetto.dev: memory as counters, calls of the "   \
+            "simulated device as slices, failures and retries; JSON, packed if the name ends in " \
+            ".gz"                                                                                 \
+    }
 #define PLEAT_CLI_OPTION_JSON                                                           \
     {                                                                                   \
         PLEAT_CLI_KEY_JSON, "json", NULL, "print for machines: JSON, one object a line" \
@@ -121,6 +129,7 @@ typedef struct pleat_cli_replay_options {
     pleat_cost_table_t costs;
     const char *timeline_path;
     const char *plot_path;
+    const char *perfetto_path;
     bool is_json;
 } pleat_cli_replay_options_t;
 

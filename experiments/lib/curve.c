@@ -118,8 +118,9 @@ static int curve_compare(const void *a, const void *b)
     return (first->sequence > second->sequence) - (first->sequence < second->sequence);
 }
 
-static bool curve_write_row(const pleat_curve_sample_t *sample, FILE *file)
+static bool curve_write_row(void *context, const pleat_curve_sample_t *sample)
 {
+    FILE *file = context;
     bool is_good = fprintf(file, "%llu", (unsigned long long)sample->time_us) > 0;
     for (unsigned series = 0; series < PLEAT_CURVE_SERIES_COUNT; series++) {
         is_good = is_good && fprintf(file, ",%lld", (long long)sample->bytes[series]) > 0;
@@ -128,7 +129,8 @@ static bool curve_write_row(const pleat_curve_sample_t *sample, FILE *file)
 }
 
 /* The samples of a bin in order, each once. */
-static bool curve_write_bin(const pleat_curve_bin_t *bin, FILE *file)
+static bool curve_visit_bin(const pleat_curve_bin_t *bin, pleat_curve_visit_fn_t visit,
+                            void *context)
 {
     pleat_curve_sample_t rows[PLEAT_CURVE_ROWS_MAX];
     size_t count = 0;
@@ -140,14 +142,14 @@ static bool curve_write_bin(const pleat_curve_bin_t *bin, FILE *file)
     qsort(rows, count, sizeof(rows[0]), curve_compare);
     for (size_t i = 0; i < count; i++) {
         const bool is_new = i == 0 || rows[i].sequence != rows[i - 1].sequence;
-        if (is_new && !curve_write_row(&rows[i], file)) {
+        if (is_new && !visit(context, &rows[i])) {
             return false;
         }
     }
     return true;
 }
 
-/* Was the last sample written with its bin? */
+/* Was the last sample visited with its bin? */
 static bool curve_has_last(const pleat_curve_t *curve)
 {
     const pleat_curve_bin_t *bin = &curve->bins[curve->count - 1];
@@ -160,6 +162,30 @@ static bool curve_has_last(const pleat_curve_t *curve)
     return has_last;
 }
 
+bool pleat_curve_visit(const pleat_curve_t *curve, pleat_curve_visit_fn_t visit, void *context)
+{
+    bool is_good = true;
+    for (size_t i = 0; i < curve->count && is_good; i++) {
+        is_good = curve_visit_bin(&curve->bins[i], visit, context);
+    }
+    if (is_good && curve->count > 0 && !curve_has_last(curve)) {
+        is_good = visit(context, &curve->last);
+    }
+    return is_good;
+}
+
+const char *pleat_curve_series_name(pleat_curve_series_t series)
+{
+    static const char *const names[] = {
+        [PLEAT_CURVE_RESERVED] = "reserved",
+        [PLEAT_CURVE_ALLOCATED] = "allocated",
+        [PLEAT_CURVE_ACTIVE] = "active",
+        [PLEAT_CURVE_INACTIVE_SPLIT] = "inactive_split",
+        [PLEAT_CURVE_UNRETURNABLE] = "unreturnable",
+    };
+    return (unsigned)series < PLEAT_CURVE_SERIES_COUNT ? names[series] : "unknown";
+}
+
 pleat_status_t pleat_curve_write_csv(const pleat_curve_t *curve, const char *command, FILE *file)
 {
     bool is_good = fprintf(file, "# %s\ntime_us", command) > 0;
@@ -167,12 +193,7 @@ pleat_status_t pleat_curve_write_csv(const pleat_curve_t *curve, const char *com
     PLEAT_CURVE_LIST(PLEAT_CURVE_COLUMN)
 #undef PLEAT_CURVE_COLUMN
     is_good = is_good && fputc('\n', file) != EOF;
-    for (size_t i = 0; i < curve->count && is_good; i++) {
-        is_good = curve_write_bin(&curve->bins[i], file);
-    }
-    if (is_good && curve->count > 0 && !curve_has_last(curve)) {
-        is_good = curve_write_row(&curve->last, file);
-    }
+    is_good = is_good && pleat_curve_visit(curve, curve_write_row, file);
     if (!is_good || fflush(file) != 0) {
         pleat_error_set("cannot write the timeline: %s", strerror(errno));
         return PLEAT_ERR_IO;

@@ -65,6 +65,16 @@ void pleat_curve_fini(pleat_curve_t *curve);
  * @par Cost constant, amortised; no host memory. */
 void pleat_curve_add(pleat_curve_t *curve, const pleat_curve_sample_t *sample);
 
+/* Called for a sample; false ends the visit. */
+typedef bool (*pleat_curve_visit_fn_t)(void *context, const pleat_curve_sample_t *sample);
+
+/** Visit the samples that were kept, in order of time. False: a visit ended it. @par Cost linear.
+ */
+bool pleat_curve_visit(const pleat_curve_t *curve, pleat_curve_visit_fn_t visit, void *context);
+
+/** Name of a series, its column without "_bytes". @par Cost constant; the string is static. */
+const char *pleat_curve_series_name(pleat_curve_series_t series);
+
 /**
  * Write the samples that were kept as CSV: a comment with @p command, a header, and rows in order
  * of time.

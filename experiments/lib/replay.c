@@ -22,6 +22,7 @@ struct pleat_replay {
     pleat_player_t player;
     pleat_meter_t meter;
     bool has_run;
+    bool is_ended; /* by the watcher */
 };
 
 bool pleat_mode_from_name(const char *name, pleat_mode_t *mode_out)
@@ -107,13 +108,32 @@ static void replay_sample(pleat_replay_t *replay)
     pleat_curve_add(replay->options.curve, &sample);
 }
 
+/* Before and after a call; out of line, as most replays are not watched. */
+static void __attribute__((noinline))
+replay_watch_before(pleat_replay_t *replay, const pleat_program_call_t *call)
+{
+    const pleat_replay_watcher_t *watcher = replay->options.watcher;
+    if (watcher->before != NULL) {
+        watcher->before(watcher->context, call, replay->meter.now_us);
+    }
+}
+
+static void __attribute__((noinline))
+replay_watch_after(pleat_replay_t *replay, const pleat_program_call_t *call)
+{
+    const pleat_replay_watcher_t *watcher = replay->options.watcher;
+    if (watcher->after != NULL) {
+        replay->is_ended = !watcher->after(watcher->context, call, replay->meter.now_us);
+    }
+}
+
 /* Calls [first, end) of one pass that began at @p base_us. */
 static pleat_status_t replay_calls(pleat_replay_t *replay, size_t first, size_t end,
                                    uint64_t base_us)
 {
     pleat_meter_t *meter = &replay->meter;
     const uint64_t first_us = replay->program->first_time_us;
-    for (size_t i = first; i < end; i++) {
+    for (size_t i = first; i < end && !replay->is_ended; i++) {
         const pleat_program_call_t *call = &replay->program->calls[i];
         pleat_meter_advance(meter, base_us + (call->time_us - first_us));
         pleat_status_t status =
@@ -122,6 +142,9 @@ static pleat_status_t replay_calls(pleat_replay_t *replay, size_t first, size_t 
             return status;
         }
         const uint64_t before_ns = pleat_vmm_clock_ns(replay->vmm);
+        if (replay->options.watcher != NULL) {
+            replay_watch_before(replay, call);
+        }
         status = pleat_player_perform(&replay->player, call);
         if (status != PLEAT_OK && status != PLEAT_ERR_OOM_DEVICE && status != PLEAT_ERR_TOO_LARGE) {
             return status;
@@ -129,6 +152,9 @@ static pleat_status_t replay_calls(pleat_replay_t *replay, size_t first, size_t 
         pleat_meter_call(meter, pleat_vmm_clock_ns(replay->vmm) - before_ns);
         if (replay->options.curve != NULL) {
             replay_sample(replay);
+        }
+        if (replay->options.watcher != NULL) {
+            replay_watch_after(replay, call);
         }
     }
     return PLEAT_OK;
@@ -141,7 +167,7 @@ static pleat_status_t replay_part(pleat_replay_t *replay, size_t first, size_t e
     const pleat_program_t *program = replay->program;
     const uint64_t base_us = pass * program->duration_us;
     pleat_status_t status = PLEAT_OK;
-    while (first < end && status == PLEAT_OK) {
+    while (first < end && status == PLEAT_OK && !replay->is_ended) {
         const size_t left = end - first;
         const size_t count =
             left < PLEAT_REPLAY_PROGRESS_CALLS ? left : PLEAT_REPLAY_PROGRESS_CALLS;
@@ -200,6 +226,9 @@ static pleat_status_t replay_pass(pleat_replay_t *replay, uint32_t pass, uint32_
         program->counts[PLEAT_PROGRAM_ALLOC] + program->counts[PLEAT_PROGRAM_ALLOC_FAILS];
     replay->meter.free_count = replay->player.free_count;
     replay->meter.flush_count += program->counts[PLEAT_PROGRAM_EMPTY_CACHE];
+    if (replay->is_ended) {
+        return status;
+    }
     /* What is held when the trace ends is held until its last time stamp. */
     pleat_meter_advance(&replay->meter, (pass + (uint64_t)1) * program->duration_us);
     return status;
@@ -220,9 +249,13 @@ pleat_status_t pleat_replay_run(pleat_replay_t *replay, pleat_metrics_t *metrics
     }
     replay->has_run = true;
     const uint32_t passes = replay->options.passes > 0 ? replay->options.passes : 1;
-    const uint64_t start_ns = replay_host_ns();
+    const pleat_replay_watcher_t *watcher = replay->options.watcher;
     pleat_status_t status = PLEAT_OK;
-    for (uint32_t pass = 0; pass < passes && status == PLEAT_OK; pass++) {
+    if (watcher != NULL && watcher->begin != NULL) {
+        status = watcher->begin(watcher->context, replay);
+    }
+    const uint64_t start_ns = replay_host_ns();
+    for (uint32_t pass = 0; pass < passes && status == PLEAT_OK && !replay->is_ended; pass++) {
         status = replay_pass(replay, pass, passes);
     }
     if (status != PLEAT_OK) {

@@ -22,14 +22,27 @@ typedef struct pleat_replay pleat_replay_t;
 /* Called now and then with the calls done and all calls; for a progress bar. */
 typedef void (*pleat_progress_fn_t)(void *context, uint64_t done, uint64_t all);
 
+/* Looks at a replay while it runs; what it has set up on the allocator or the device it takes down
+ * before the replay is destroyed. Every function may be NULL. */
+typedef struct pleat_replay_watcher {
+    void *context;
+    /* Before the first call; a failure fails the run. */
+    pleat_status_t (*begin)(void *context, pleat_replay_t *replay);
+    /* Before and after a call at @p time_us of the trace, going on over passes. */
+    void (*before)(void *context, const pleat_program_call_t *call, uint64_t time_us);
+    /* False ends the run here, as if the trace did. */
+    bool (*after)(void *context, const pleat_program_call_t *call, uint64_t time_us);
+} pleat_replay_watcher_t;
+
 typedef struct pleat_replay_options {
-    pleat_mode_t mode;               /* that of the allocator's options is not looked at */
-    pleat_options_t allocator;       /* the limit among them */
-    uint64_t device_bytes;           /* 0: PLEAT_SIM_DEFAULT_CAPACITY_BYTES */
-    const pleat_cost_table_t *costs; /* NULL: the built-in table */
-    uint32_t passes;                 /* 0: one */
-    pleat_curve_t *curve;            /* NULL: none; takes a sample a call */
-    pleat_progress_fn_t progress;    /* may be NULL */
+    pleat_mode_t mode;                     /* that of the allocator's options is not looked at */
+    pleat_options_t allocator;             /* the limit among them */
+    uint64_t device_bytes;                 /* 0: PLEAT_SIM_DEFAULT_CAPACITY_BYTES */
+    const pleat_cost_table_t *costs;       /* NULL: the built-in table */
+    uint32_t passes;                       /* 0: one */
+    pleat_curve_t *curve;                  /* NULL: none; takes a sample a call */
+    const pleat_replay_watcher_t *watcher; /* NULL: none; must outlive the run */
+    pleat_progress_fn_t progress;          /* may be NULL */
     void *progress_context;
 } pleat_replay_options_t;
 #define PLEAT_REPLAY_OPTIONS_INIT                                   \

@@ -2,7 +2,7 @@
  * Tests of vmm: what pleat_vmm_* do before and after an operations table is called, on a table
  * whose operations only note that they were called.
  */
-#include <pleat/vmm.h>
+#include "vmm/vmm.h"
 
 #include "host_fault.h"
 
@@ -658,5 +658,44 @@ Test(vmm, counters_fill_what_the_caller_has, .timeout = 10)
     pleat_vmm_read_counters(vmm, &counters);
     pleat_vmm_read_counters(vmm, NULL);
     cr_expect(eq(u64, counters.calls[0], 9));
+    pleat_vmm_destroy(vmm);
+}
+
+typedef struct seen {
+    uint64_t count;
+    pleat_vmm_call_t call;
+    uint64_t begin_ns;
+    uint64_t end_ns;
+    pleat_status_t status;
+} seen_t;
+
+static void see(void *context, pleat_vmm_call_t call, uint64_t begin_ns, uint64_t end_ns,
+                pleat_status_t status)
+{
+    seen_t *seen = context;
+    *seen = (seen_t){seen->count + 1, call, begin_ns, end_ns, status};
+}
+
+Test(vmm, an_observer_is_told_of_each_call, .timeout = 10)
+{
+    fake_t fake = {.status = PLEAT_OK};
+    seen_t seen = {0};
+    pleat_devptr_t ptr = 0;
+    pleat_vmm_t *vmm = fake_device(&fake);
+    pleat_vmm_set_observer(vmm, see, &seen);
+    cr_assert(eq(int, pleat_vmm_mem_alloc(vmm, 512, &ptr), PLEAT_OK));
+    cr_expect(eq(u64, seen.count, 1));
+    cr_expect(eq(int, (int)seen.call, (int)PLEAT_VMM_CALL_MEM_ALLOC));
+    cr_expect(eq(u64, seen.end_ns - seen.begin_ns, 100));
+    cr_expect(eq(u64, seen.end_ns, fake.clock_ns));
+    fake.status = PLEAT_ERR_DRIVER;
+    cr_expect(eq(int, pleat_vmm_mem_free(vmm, ptr), PLEAT_ERR_DRIVER));
+    cr_expect(eq(int, (int)seen.call, (int)PLEAT_VMM_CALL_MEM_FREE));
+    cr_expect(eq(int, (int)seen.status, (int)PLEAT_ERR_DRIVER));
+    cr_expect(eq(int, pleat_vmm_mem_free(vmm, 0), PLEAT_ERR_INVALID_POINTER)); /* is not made */
+    cr_expect(eq(u64, seen.count, 2));
+    pleat_vmm_set_observer(vmm, NULL, NULL);
+    cr_expect(eq(int, pleat_vmm_mem_free(vmm, ptr), PLEAT_ERR_DRIVER));
+    cr_expect(eq(u64, seen.count, 2));
     pleat_vmm_destroy(vmm);
 }
