@@ -38,6 +38,7 @@ static void compose_segments(const pleat_torch_source_t *source, uint32_t device
             .active_bytes = segment->active_bytes,
             .requested_bytes = segment->requested_bytes,
             .stream = segment->stream,
+            .pool = segment->pool,
             .first_block = base + segment->first_block,
             .block_count = segment->block_count,
             .device = device,
