@@ -46,7 +46,15 @@ Test(session_check, every_classic_recording_is_repeated, .timeout = 120)
                                         "fresh_n_streams_capped",
                                         "pools",
                                         "pools_all_streams",
-                                        "pools_capped"};
+                                        "pools_capped",
+                                        "lib_pools",
+                                        "lib_pools_busy",
+                                        "lib_pools_capped",
+                                        "lib_pools_full",
+                                        "lib_pools_gc",
+                                        "lib_pools_nested",
+                                        "lib_pools_once",
+                                        "lib_pools_options"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char name[64];
         (void)snprintf(name, sizeof(name), "sessions/%s.oracle.xz", names[i]);
@@ -94,12 +102,28 @@ Test(session_check, every_classic_case_holds, .timeout = 60)
 
 Test(session_check, every_expandable_recording_is_repeated, .timeout = 120)
 {
-    static const char *const names[] = {"exp",           "exp_capped",      "exp_gc_capped",
-                                        "exp_large",     "exp_split",       "exp_streams",
-                                        "busy_exp",      "full_exp",        "options",
-                                        "fresh_x_busy",  "fresh_x_capped",  "fresh_x_default",
-                                        "fresh_x_edge",  "fresh_x_gc",      "fresh_x_large",
-                                        "fresh_x_split", "fresh_x_streams", "pools_exp"};
+    static const char *const names[] = {"exp",
+                                        "exp_capped",
+                                        "exp_gc_capped",
+                                        "exp_large",
+                                        "exp_split",
+                                        "exp_streams",
+                                        "busy_exp",
+                                        "full_exp",
+                                        "options",
+                                        "fresh_x_busy",
+                                        "fresh_x_capped",
+                                        "fresh_x_default",
+                                        "fresh_x_edge",
+                                        "fresh_x_gc",
+                                        "fresh_x_large",
+                                        "fresh_x_split",
+                                        "fresh_x_streams",
+                                        "pools_exp",
+                                        "lib_pools_x",
+                                        "lib_pools_x_capped",
+                                        "lib_pools_x_full",
+                                        "lib_pools_x_options"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char name[64];
         (void)snprintf(name, sizeof(name), "sessions/%s.oracle.xz", names[i]);
