@@ -26,8 +26,13 @@ file(RELATIVE_PATH PLEAT_PC_TO_PREFIX /prefix/${pleat_pc_dir} /prefix)
 string(REGEX REPLACE "/$" "" PLEAT_PC_TO_PREFIX "${PLEAT_PC_TO_PREFIX}")
 configure_file(core/cmake/pleat.pc.in ${PROJECT_BINARY_DIR}/pleat.pc @ONLY)
 
-install(TARGETS pleat EXPORT pleatTargets FILE_SET HEADERS)
-install(EXPORT pleatTargets NAMESPACE pleat:: DESTINATION ${pleat_package_dir})
+# Components: runtime (what programs need to run), development, program. All are installed unless one
+# is asked for.
+install(TARGETS pleat EXPORT pleatTargets
+        LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
+        FILE_SET HEADERS COMPONENT development)
+install(EXPORT pleatTargets NAMESPACE pleat:: DESTINATION ${pleat_package_dir}
+        COMPONENT development)
 install(FILES ${PROJECT_BINARY_DIR}/pleatConfig.cmake ${PROJECT_BINARY_DIR}/pleatConfigVersion.cmake
-        DESTINATION ${pleat_package_dir})
-install(FILES ${PROJECT_BINARY_DIR}/pleat.pc DESTINATION ${pleat_pc_dir})
+        DESTINATION ${pleat_package_dir} COMPONENT development)
+install(FILES ${PROJECT_BINARY_DIR}/pleat.pc DESTINATION ${pleat_pc_dir} COMPONENT development)
