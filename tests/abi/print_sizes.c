@@ -349,6 +349,92 @@ static void print_history(void)
     FIELD(pleat_history_copy_t, block_contexts);
 }
 
+static void print_torch_snapshot(void)
+{
+#define PRINT_MISSING(name, value, text) VALUE(PLEAT_TORCH_MISSING_##name);
+    PLEAT_TORCH_MISSING_LIST(PRINT_MISSING)
+    STRUCT(pleat_torch_frame_t);
+    FIELD(pleat_torch_frame_t, name);
+    FIELD(pleat_torch_frame_t, filename);
+    FIELD(pleat_torch_frame_t, line);
+    STRUCT(pleat_torch_stack_t);
+    FIELD(pleat_torch_stack_t, first_frame);
+    FIELD(pleat_torch_stack_t, frame_count);
+    STRUCT(pleat_torch_block_t);
+    FIELD(pleat_torch_block_t, address);
+    FIELD(pleat_torch_block_t, bytes);
+    FIELD(pleat_torch_block_t, requested_bytes);
+    FIELD(pleat_torch_block_t, state);
+    FIELD(pleat_torch_block_t, stack);
+    STRUCT(pleat_torch_segment_t);
+    FIELD(pleat_torch_segment_t, address);
+    FIELD(pleat_torch_segment_t, total_bytes);
+    FIELD(pleat_torch_segment_t, allocated_bytes);
+    FIELD(pleat_torch_segment_t, active_bytes);
+    FIELD(pleat_torch_segment_t, requested_bytes);
+    FIELD(pleat_torch_segment_t, stream);
+    FIELD(pleat_torch_segment_t, pool);
+    FIELD(pleat_torch_segment_t, first_block);
+    FIELD(pleat_torch_segment_t, block_count);
+    FIELD(pleat_torch_segment_t, device);
+    FIELD(pleat_torch_segment_t, stack);
+    FIELD(pleat_torch_segment_t, is_small);
+    FIELD(pleat_torch_segment_t, is_expandable);
+    STRUCT(pleat_torch_entry_t);
+    FIELD(pleat_torch_entry_t, address);
+    FIELD(pleat_torch_entry_t, bytes);
+    FIELD(pleat_torch_entry_t, stream);
+    FIELD(pleat_torch_entry_t, time_us);
+    FIELD(pleat_torch_entry_t, compile_context);
+    FIELD(pleat_torch_entry_t, user_metadata);
+    FIELD(pleat_torch_entry_t, action);
+    FIELD(pleat_torch_entry_t, stack);
+    STRUCT(pleat_torch_history_t);
+    FIELD(pleat_torch_history_t, entries);
+    FIELD(pleat_torch_history_t, entry_count);
+    FIELD(pleat_torch_history_t, unknown_count);
+    FIELD(pleat_torch_history_t, unknown_action);
+    STRUCT(pleat_torch_annotation_t);
+    FIELD(pleat_torch_annotation_t, name);
+    FIELD(pleat_torch_annotation_t, time_us);
+    FIELD(pleat_torch_annotation_t, device);
+    FIELD(pleat_torch_annotation_t, is_start);
+    STRUCT(pleat_torch_settings_t);
+    FIELD(pleat_torch_settings_t, conf);
+    FIELD(pleat_torch_settings_t, max_split_bytes);
+    FIELD(pleat_torch_settings_t, garbage_collection_threshold);
+    FIELD(pleat_torch_settings_t, pinned_num_register_threads);
+    FIELD(pleat_torch_settings_t, expandable_segments);
+    FIELD(pleat_torch_settings_t, release_lock_on_cudamalloc);
+    FIELD(pleat_torch_settings_t, pinned_use_cuda_host_register);
+    FIELD(pleat_torch_settings_t, graph_capture_record_stream_reuse);
+    FIELD(pleat_torch_settings_t, roundup_power2_divisions);
+    STRUCT(pleat_torch_snapshot_t);
+    FIELD(pleat_torch_snapshot_t, size);
+    FIELD(pleat_torch_snapshot_t, missing);
+    FIELD(pleat_torch_snapshot_t, segment_count);
+    FIELD(pleat_torch_snapshot_t, block_count);
+    FIELD(pleat_torch_snapshot_t, history_count);
+    FIELD(pleat_torch_snapshot_t, annotation_count);
+    FIELD(pleat_torch_snapshot_t, frame_count);
+    FIELD(pleat_torch_snapshot_t, stack_count);
+    FIELD(pleat_torch_snapshot_t, stack_frame_count);
+    FIELD(pleat_torch_snapshot_t, segments);
+    FIELD(pleat_torch_snapshot_t, blocks);
+    FIELD(pleat_torch_snapshot_t, histories);
+    FIELD(pleat_torch_snapshot_t, annotations);
+    FIELD(pleat_torch_snapshot_t, frames);
+    FIELD(pleat_torch_snapshot_t, stacks);
+    FIELD(pleat_torch_snapshot_t, stack_frames);
+    FIELD(pleat_torch_snapshot_t, settings);
+    FIELD(pleat_torch_snapshot_t, storage);
+    STRUCT(pleat_torch_read_options_t);
+    FIELD(pleat_torch_read_options_t, size);
+    FIELD(pleat_torch_read_options_t, name);
+    FIELD(pleat_torch_read_options_t, memory_bytes);
+    FIELD(pleat_torch_read_options_t, memory_name);
+}
+
 static void print_torch_write(void)
 {
     STRUCT(pleat_torch_write_options_t);
@@ -381,6 +467,7 @@ int main(void)
     print_share();
     print_conf();
     print_history();
+    print_torch_snapshot();
     print_torch_write();
     return 0;
 }

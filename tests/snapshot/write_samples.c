@@ -116,7 +116,7 @@ static bool write_to(const pleat_torch_snapshot_t *snapshot, const char *folder,
 
 int main(int argc, char **argv)
 {
-    pleat_torch_history_t histories[3] = {{0}, {entries, ENTRIES, 0}, {entries, 1, 0}};
+    pleat_torch_history_t histories[3] = {{0}, {entries, ENTRIES, 0, NULL}, {entries, 1, 0, NULL}};
     pleat_torch_annotation_t annotations[] = {{"step \"1\"", 1, 0, true},
                                               {"", UINT64_MAX, 7, false}};
     pleat_torch_snapshot_t snapshot = PLEAT_TORCH_SNAPSHOT_INIT;

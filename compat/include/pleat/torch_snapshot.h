@@ -79,7 +79,8 @@ typedef struct pleat_torch_entry {
 typedef struct pleat_torch_history {
     pleat_torch_entry_t *entries;
     uint64_t entry_count;
-    uint64_t unknown_count; /* entries of actions that are not known were left out here */
+    uint64_t unknown_count;     /* entries left out because their action is not known */
+    const char *unknown_action; /* the first of those; NULL: none */
 } pleat_torch_history_t;
 
 typedef struct pleat_torch_annotation {
@@ -105,14 +106,18 @@ typedef struct pleat_torch_settings {
 /* X(name, value, text): what a file did not have, in at least one place; bits of `missing`. */
 #define PLEAT_TORCH_MISSING_LIST(X)                                                            \
     X(SETTINGS, 0x1, "allocator_settings (defaults are taken)")                                \
-    X(HISTORY, 0x2, "device_traces")                                                           \
+    X(HISTORIES, 0x2, "device_traces")                                                         \
     X(ANNOTATIONS, 0x4, "external_annotations")                                                \
     X(POOL_IDS, 0x8, "segment_pool_id (the default pools are taken)")                          \
     X(EXPANDABLE, 0x10, "is_expandable (no segment is taken for one)")                         \
     X(REQUESTED, 0x20, "requested_size of blocks (their size is taken)")                       \
     X(BLOCK_ADDRESSES, 0x40, "address of blocks (they follow one another from the segment's)") \
     X(TIMES, 0x80, "time_us of entries (0 is taken)")                                          \
-    X(SUMS, 0x100, "sizes of segments (the sums over their blocks are taken)")
+    X(SUMS, 0x100, "sizes of segments (the sums over their blocks are taken)")                 \
+    X(SEGMENT_TYPES, 0x200, "segment_type (segments of up to 2 MiB are taken for small)")      \
+    X(SEGMENTS, 0x400, "segments")                                                             \
+    X(STREAMS, 0x800, "stream (0 is taken)")                                                   \
+    X(DEVICES, 0x1000, "device of segments (0 is taken)")
 
 typedef enum pleat_torch_missing {
 #define PLEAT_TORCH_MISSING_ENUM(name, value, text) PLEAT_TORCH_MISSING_##name = (value),
@@ -162,12 +167,13 @@ typedef pleat_status_t (*pleat_torch_read_fn_t)(void *context, void *buffer, siz
 
 typedef struct pleat_torch_read_options {
     size_t size;
-    const char *name;      /* of the file, for messages */
-    uint64_t memory_bytes; /* most host memory to take; 0: PLEAT_TORCH_READ_MEMORY_BYTES */
+    const char *name;        /* of the file, for messages */
+    uint64_t memory_bytes;   /* most host memory to take; 0: PLEAT_TORCH_READ_MEMORY_BYTES */
+    const char *memory_name; /* what a message calls memory_bytes, where users know it otherwise */
 } pleat_torch_read_options_t;
-#define PLEAT_TORCH_READ_OPTIONS_INIT                     \
-    {                                                     \
-        sizeof(pleat_torch_read_options_t), "snapshot", 0 \
+#define PLEAT_TORCH_READ_OPTIONS_INIT                                     \
+    {                                                                     \
+        sizeof(pleat_torch_read_options_t), "snapshot", 0, "memory_bytes" \
     }
 
 /**
