@@ -6,12 +6,16 @@
 #include "report.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const pleat_cli_option_t pleat_cli_compare_option_table[] = {
-    PLEAT_CLI_OPTION_MODES,   PLEAT_CLI_OPTION_CONFS,    PLEAT_CLI_OPTION_LIMIT,
-    PLEAT_CLI_OPTION_DEVICE,  PLEAT_CLI_OPTION_PASSES,   PLEAT_CLI_OPTION_EMPTY_CACHE,
-    PLEAT_CLI_OPTION_PERTURB, PLEAT_CLI_OPTION_COSTS,    PLEAT_CLI_OPTION_TIMELINE,
-    PLEAT_CLI_OPTION_PLOT,    PLEAT_CLI_OPTION_PERFETTO, PLEAT_CLI_OPTION_JSON,
+    PLEAT_CLI_OPTION_MODES,           PLEAT_CLI_OPTION_CONFS,
+    PLEAT_CLI_OPTION_LIMIT,           PLEAT_CLI_OPTION_DEVICE,
+    PLEAT_CLI_OPTION_PASSES,          PLEAT_CLI_OPTION_EMPTY_CACHE,
+    PLEAT_CLI_OPTION_PERTURB,         PLEAT_CLI_OPTION_COSTS,
+    PLEAT_CLI_OPTION_TIMELINE,        PLEAT_CLI_OPTION_PLOT,
+    PLEAT_CLI_OPTION_PERFETTO,        PLEAT_CLI_OPTION_SNAPSHOT_DEVICE,
+    PLEAT_CLI_OPTION_SNAPSHOT_MEMORY, PLEAT_CLI_OPTION_JSON,
 };
 
 /* Results of all traces, in order; the names of the traces outlive their jobs. */
@@ -26,13 +30,34 @@ typedef struct pleat_cli_comparison {
     uint64_t refused_count; /* requests that no allocator takes, over all traces */
 } pleat_cli_comparison_t;
 
-static int pleat_cli_compare_trace(pleat_cli_comparison_t *comparison, size_t index,
-                                   const char *path)
+/* Room for one more trace. */
+static bool pleat_cli_compare_grow(pleat_cli_comparison_t *comparison)
+{
+    size_t count = comparison->trace_count + 1;
+    pleat_metrics_t *rows =
+        realloc(comparison->rows, count * comparison->rows_per_trace * sizeof(*rows));
+
+    comparison->rows = rows ? rows : comparison->rows;
+    char **names = realloc(comparison->names, count * sizeof(*names));
+
+    comparison->names = names ? names : comparison->names;
+    return rows && names;
+}
+
+static int pleat_cli_compare_trace(pleat_cli_comparison_t *comparison, pleat_trace_set_t *set,
+                                   size_t set_index)
 {
     const pleat_cli_replay_options_t *options = comparison->options;
-    pleat_metrics_t *rows = comparison->rows + index * comparison->rows_per_trace;
     pleat_cli_replay_job_t job;
-    int exit_status = pleat_cli_replay_job_open(&job, options, path);
+    int exit_status = PLEAT_CLI_EXIT_GOOD;
+
+    if (!pleat_cli_compare_grow(comparison)) {
+        return pleat_cli_error("no host memory");
+    }
+    size_t index = comparison->trace_count++;
+    pleat_metrics_t *rows = comparison->rows + index * comparison->rows_per_trace;
+    memset(rows, 0, comparison->rows_per_trace * sizeof(*rows));
+    exit_status = pleat_cli_replay_job_open(&job, options, set, set_index);
 
     job.events_file = &comparison->events;
     for (size_t i = 0; i < comparison->rows_per_trace && exit_status == PLEAT_CLI_EXIT_GOOD; i++) {
@@ -48,6 +73,18 @@ static int pleat_cli_compare_trace(pleat_cli_comparison_t *comparison, size_t in
     comparison->names[index] = job.name; /* kept when the job ends */
     job.name = NULL;
     pleat_cli_replay_job_close(&job);
+    return exit_status;
+}
+
+static int pleat_cli_compare_file(pleat_cli_comparison_t *comparison, const char *path)
+{
+    pleat_trace_set_t set;
+    int exit_status = pleat_cli_replay_set_open(comparison->options, path, &set);
+
+    for (size_t i = 0; i < set.count && exit_status == PLEAT_CLI_EXIT_GOOD; i++) {
+        exit_status = pleat_cli_compare_trace(comparison, &set, i);
+    }
+    pleat_trace_set_fini(&set);
     return exit_status;
 }
 
@@ -101,7 +138,7 @@ static int pleat_cli_compare_judge(const pleat_cli_comparison_t *comparison)
     return comparison->refused_count > 0 ? PLEAT_CLI_EXIT_NO : PLEAT_CLI_EXIT_GOOD;
 }
 
-static int pleat_cli_compare_all(pleat_cli_comparison_t *comparison, char **paths)
+static int pleat_cli_compare_all(pleat_cli_comparison_t *comparison, size_t count, char **paths)
 {
     const pleat_cli_replay_options_t *options = comparison->options;
     int exit_status = pleat_cli_timeline_file_open(&comparison->timeline, options->timeline_path,
@@ -110,8 +147,8 @@ static int pleat_cli_compare_all(pleat_cli_comparison_t *comparison, char **path
     if (exit_status == PLEAT_CLI_EXIT_GOOD) {
         exit_status = pleat_cli_events_file_open(&comparison->events, options->perfetto_path);
     }
-    for (size_t i = 0; i < comparison->trace_count && exit_status == PLEAT_CLI_EXIT_GOOD; i++) {
-        exit_status = pleat_cli_compare_trace(comparison, i, paths[i]);
+    for (size_t i = 0; i < count && exit_status == PLEAT_CLI_EXIT_GOOD; i++) {
+        exit_status = pleat_cli_compare_file(comparison, paths[i]);
     }
     if (exit_status == PLEAT_CLI_EXIT_GOOD && !options->is_json) {
         exit_status = pleat_cli_compare_print(comparison);
@@ -129,25 +166,17 @@ static int pleat_cli_compare_all(pleat_cli_comparison_t *comparison, char **path
     return exit_status ? exit_status : pleat_cli_compare_judge(comparison);
 }
 
-static int pleat_cli_compare_start(const pleat_cli_replay_options_t *options, size_t trace_count,
+static int pleat_cli_compare_start(const pleat_cli_replay_options_t *options, size_t count,
                                    char **paths)
 {
     pleat_cli_comparison_t comparison = {
         .options = options,
-        .trace_count = trace_count,
         .rows_per_trace = options->mode_count * options->conf_count,
     };
-    int exit_status = PLEAT_CLI_EXIT_USAGE;
+    int exit_status = pleat_cli_compare_all(&comparison, count, paths);
 
-    comparison.rows = calloc(trace_count * comparison.rows_per_trace, sizeof(*comparison.rows));
-    comparison.names = calloc(trace_count, sizeof(*comparison.names));
-    if (comparison.rows && comparison.names) {
-        exit_status = pleat_cli_compare_all(&comparison, paths);
-        for (size_t i = 0; i < trace_count; i++) {
-            free(comparison.names[i]);
-        }
-    } else {
-        exit_status = pleat_cli_error("no host memory");
+    for (size_t i = 0; i < comparison.trace_count; i++) {
+        free(comparison.names[i]);
     }
     free(comparison.names);
     free(comparison.rows);
@@ -194,8 +223,9 @@ const pleat_cli_command_t pleat_cli_compare = {
         "--modes that is all three: PyTorch's default (classic), PyTorch's expandable\n"
         "segments (torch_expandable) and Pleat's own use of virtual memory (pleated). A\n"
         "key of --conf that does not act in a mode is announced. TRACE is a trace as\n"
-        "text (plain, .gz, .xz, .zst) or in Pleat's compact form, recognised by its\n"
-        "content; '-' is standard input. The status is 1 if a request failed with out of\n"
+        "text (plain, .gz, .xz, .zst) or in Pleat's compact form, or a memory snapshot\n"
+        "of PyTorch with its history (.pickle), recognised by its content; '-' is\n"
+        "standard input. The status is 1 if a request failed with out of\n"
         "memory.",
     .examples = "  pleat compare *.pleat\n"
                 "  pleat compare run.pleat --modes classic,pleated --plot run.pdf\n"

@@ -3,6 +3,7 @@
  */
 #include "args.h"
 #include "json.h"
+#include "replay_options.h"
 #include "report.h"
 #include "size.h"
 
@@ -11,10 +12,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KEY_JSON = 128 };
-
 static const pleat_cli_option_t pleat_cli_convert_options[] = {
-    {KEY_JSON, "json", NULL, "print what was written as one JSON object"},
+    {PLEAT_CLI_KEY_SNAPSHOT_DEVICE, "device", "N",
+     "of a memory snapshot, the device whose history is written; needed if several have one"},
+    PLEAT_CLI_OPTION_SNAPSHOT_MEMORY,
+    {PLEAT_CLI_KEY_JSON, "json", NULL, "print what was written as one JSON object"},
 };
 
 static uint64_t pleat_cli_convert_size(const char *path)
@@ -54,6 +56,7 @@ static void pleat_cli_convert_print(const char *in_path, const char *out_path, u
 
 static int pleat_cli_convert_run(const pleat_cli_command_t *command, int argc, char **argv)
 {
+    pleat_trace_set_options_t set = pleat_cli_set_options();
     pleat_cli_args_t args;
     bool is_json = false;
     uint64_t events = 0;
@@ -64,7 +67,16 @@ static int pleat_cli_convert_run(const pleat_cli_command_t *command, int argc, c
         if (key == PLEAT_CLI_ARGS_STOP) {
             return args.exit_status;
         }
-        is_json = true; /* the only option */
+        int wrong = 0;
+
+        if (key == PLEAT_CLI_KEY_JSON) {
+            is_json = true;
+        } else {
+            wrong = pleat_cli_set_options_take(&set, &args, key);
+        }
+        if (wrong) {
+            return wrong;
+        }
     }
     if (argc - args.first_operand != 2) {
         return pleat_cli_args_error(command, "wanted are an input and an output, %d given",
@@ -76,7 +88,7 @@ static int pleat_cli_convert_run(const pleat_cli_command_t *command, int argc, c
         return pleat_cli_args_error(command, "the output must be a file: its name says which form "
                                              "is wanted");
     }
-    if (pleat_trace_convert(in_path, out_path, &events) != PLEAT_OK) {
+    if (pleat_trace_convert(in_path, out_path, &set, &events) != PLEAT_OK) {
         return pleat_cli_error("%s", pleat_last_error());
     }
     if (is_json) {
@@ -91,7 +103,8 @@ const pleat_cli_command_t pleat_cli_convert = {
     .brief = "write a trace in another form",
     .operands = "IN OUT",
     .description =
-        "Reads a trace and writes it in the form that the name of OUT asks for:\n"
+        "Reads a trace, or a memory snapshot of PyTorch with its history, and writes it in the "
+        "form that the name of OUT asks for:\n"
         "  NAME.pleat               compact binary form\n"
         "  NAME.trace               text, one event a line\n"
         "  NAME.trace.gz .xz .zst   the same, compressed\n"

@@ -8,10 +8,20 @@
 #include <pleat/oom_message.h>
 
 static const pleat_cli_option_t pleat_cli_replay_option_table[] = {
-    PLEAT_CLI_OPTION_MODE,    PLEAT_CLI_OPTION_CONF,     PLEAT_CLI_OPTION_LIMIT,
-    PLEAT_CLI_OPTION_DEVICE,  PLEAT_CLI_OPTION_PASSES,   PLEAT_CLI_OPTION_EMPTY_CACHE,
-    PLEAT_CLI_OPTION_PERTURB, PLEAT_CLI_OPTION_COSTS,    PLEAT_CLI_OPTION_TIMELINE,
-    PLEAT_CLI_OPTION_PLOT,    PLEAT_CLI_OPTION_PERFETTO, PLEAT_CLI_OPTION_JSON,
+    PLEAT_CLI_OPTION_MODE,
+    PLEAT_CLI_OPTION_CONF,
+    PLEAT_CLI_OPTION_LIMIT,
+    PLEAT_CLI_OPTION_DEVICE,
+    PLEAT_CLI_OPTION_PASSES,
+    PLEAT_CLI_OPTION_EMPTY_CACHE,
+    PLEAT_CLI_OPTION_PERTURB,
+    PLEAT_CLI_OPTION_COSTS,
+    PLEAT_CLI_OPTION_TIMELINE,
+    PLEAT_CLI_OPTION_PLOT,
+    PLEAT_CLI_OPTION_PERFETTO,
+    PLEAT_CLI_OPTION_SNAPSHOT_DEVICE,
+    PLEAT_CLI_OPTION_SNAPSHOT_MEMORY,
+    PLEAT_CLI_OPTION_JSON,
 };
 
 /* What PyTorch would have told the user at the last failure. */
@@ -32,12 +42,12 @@ typedef struct pleat_cli_replay_files {
 } pleat_cli_replay_files_t;
 
 /* One trace: replay and print. Returns an exit status; 1 for an out-of-memory. */
-static int pleat_cli_replay_trace(const pleat_cli_replay_options_t *options, const char *path,
-                                  pleat_cli_replay_files_t *files, bool is_first)
+static int pleat_cli_replay_trace(const pleat_cli_replay_options_t *options, pleat_trace_set_t *set,
+                                  size_t index, pleat_cli_replay_files_t *files, bool is_first)
 {
     pleat_cli_replay_job_t job;
     pleat_metrics_t metrics;
-    int exit_status = pleat_cli_replay_job_open(&job, options, path);
+    int exit_status = pleat_cli_replay_job_open(&job, options, set, index);
 
     job.events_file = &files->events;
     if (exit_status == PLEAT_CLI_EXIT_GOOD) {
@@ -60,6 +70,22 @@ static int pleat_cli_replay_trace(const pleat_cli_replay_options_t *options, con
     return exit_status;
 }
 
+/* All traces of one file. Returns the worst exit status. */
+static int pleat_cli_replay_file(const pleat_cli_replay_options_t *options, const char *path,
+                                 pleat_cli_replay_files_t *files, bool is_first)
+{
+    pleat_trace_set_t set;
+    int exit_status = pleat_cli_replay_set_open(options, path, &set);
+
+    for (size_t i = 0; i < set.count && exit_status != PLEAT_CLI_EXIT_USAGE; i++) {
+        int status = pleat_cli_replay_trace(options, &set, i, files, is_first && i == 0);
+
+        exit_status = status > exit_status ? status : exit_status;
+    }
+    pleat_trace_set_fini(&set);
+    return exit_status;
+}
+
 static int pleat_cli_replay_all(const pleat_cli_replay_options_t *options, int count, char **paths)
 {
     pleat_cli_replay_files_t files = {.events = {.path = NULL}};
@@ -70,7 +96,7 @@ static int pleat_cli_replay_all(const pleat_cli_replay_options_t *options, int c
         exit_status = pleat_cli_events_file_open(&files.events, options->perfetto_path);
     }
     for (int i = 0; i < count && exit_status != PLEAT_CLI_EXIT_USAGE; i++) {
-        int status = pleat_cli_replay_trace(options, paths[i], &files, i == 0);
+        int status = pleat_cli_replay_file(options, paths[i], &files, i == 0);
 
         exit_status = status > exit_status ? status : exit_status;
     }
@@ -126,8 +152,9 @@ const pleat_cli_command_t pleat_cli_replay = {
     .operands = "TRACE...",
     .description =
         "Replays the calls of each trace on a simulated device and prints all metrics.\n"
-        "TRACE is a trace as text (plain, .gz, .xz, .zst) or in Pleat's compact form,\n"
-        "recognised by its content; '-' is standard input. A request that fails is\n"
+        "TRACE is a trace as text (plain, .gz, .xz, .zst) or in Pleat's compact form, or\n"
+        "a memory snapshot of PyTorch with its history (.pickle), recognised by its\n"
+        "content; '-' is standard input. A request that fails is\n"
         "counted, and the replay goes on; the status is then 1. What contradicts the\n"
         "events before is left out with a warning: frees of what is not live, for one.\n"
         "The second half begins at the middle event. mean_reserved_over_active leaves\n"
@@ -135,6 +162,7 @@ const pleat_cli_command_t pleat_cli_replay = {
         "in JSON).\n"
         "A device free ends the work of all busy streams, as cudaFree does.",
     .examples = "  pleat replay run.pleat --limit 40GiB\n"
+                "  pleat replay snapshot.pickle --device 1\n"
                 "  pleat replay run.trace.xz --conf max_split_size_mb:128 --plot run.png\n"
                 "  pleat replay run.pleat --mode pleated --perfetto run.json.gz\n"
                 "  pleat replay run.pleat --json | jq .reserved_peak_bytes",

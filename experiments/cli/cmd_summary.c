@@ -7,32 +7,35 @@
 
 #include <pleat/summary.h>
 
-enum { KEY_ABBREVIATED = PLEAT_CLI_KEY_OWN, KEY_DEVICE };
+enum { KEY_ABBREVIATED = PLEAT_CLI_KEY_OWN };
 
 static const pleat_cli_option_t pleat_cli_summary_option_table[] = {
     {KEY_ABBREVIATED, "abbreviated", NULL, "leave out the rows of the two pools"},
-    {KEY_DEVICE, "device", "N", "number of the device in the title; without it 0"},
+    {PLEAT_CLI_KEY_SNAPSHOT_DEVICE, "device", "N",
+     "number of the device in the title, without it 0; of a memory snapshot, the device whose "
+     "history is taken, without it every one that has a history"},
     PLEAT_CLI_OPTION_MODE,
     PLEAT_CLI_OPTION_CONF,
     PLEAT_CLI_OPTION_LIMIT,
     PLEAT_CLI_OPTION_DEVICE,
     PLEAT_CLI_OPTION_PASSES,
     PLEAT_CLI_OPTION_EMPTY_CACHE,
+    PLEAT_CLI_OPTION_SNAPSHOT_MEMORY,
     PLEAT_CLI_OPTION_JSON,
 };
 
 typedef struct pleat_cli_summary_call {
     pleat_cli_replay_options_t options;
     bool is_abbreviated;
-    uint64_t device;
 } pleat_cli_summary_call_t;
 
 static int pleat_cli_summary_print(const void *context, const pleat_cli_final_stats_t *final)
 {
     const pleat_cli_summary_call_t *call = context;
+    const uint64_t device = final->has_device ? final->device : call->options.set.device;
     char text[PLEAT_SUMMARY_BYTES];
 
-    (void)pleat_memory_summary(&final->stats, (int)call->device, call->is_abbreviated, text,
+    (void)pleat_memory_summary(&final->stats, (int)device, call->is_abbreviated, text,
                                sizeof(text));
     if (call->options.is_json) {
         json_t *warnings = final->warnings ? json_incref(final->warnings) : json_object();
@@ -51,8 +54,9 @@ static int pleat_cli_summary_option(pleat_cli_summary_call_t *call, const pleat_
         call->is_abbreviated = true;
         return PLEAT_CLI_EXIT_GOOD;
     }
-    if (key == KEY_DEVICE) {
-        return pleat_cli_args_count(args, 0, 1023, &call->device);
+    if (key == PLEAT_CLI_KEY_SNAPSHOT_DEVICE) {
+        call->options.set.has_device = true;
+        return pleat_cli_args_count(args, 0, 1023, &call->options.set.device);
     }
     return pleat_cli_replay_options_take(&call->options, args, key);
 }

@@ -24,6 +24,8 @@ static const pleat_cli_option_t pleat_cli_verify_option_table[] = {
     {PLEAT_CLI_KEY_CONF, "conf", "STRING",
      "for traces: settings under which they were recorded, as in ALLOC_CONF"},
     {KEY_DIFFERENCES, "differences", "N", "show the first N differences of a file; without it 5"},
+    PLEAT_CLI_OPTION_SNAPSHOT_DEVICE,
+    PLEAT_CLI_OPTION_SNAPSHOT_MEMORY,
     PLEAT_CLI_OPTION_JSON,
 };
 

@@ -57,12 +57,33 @@ static int pleat_cli_final_stats_session(pleat_input_t *input, pleat_stats_t *st
     return exit_status;
 }
 
-static int pleat_cli_final_stats_trace(const pleat_cli_replay_options_t *options,
-                                       pleat_input_t *input, pleat_cli_final_stats_t *final)
+/* What every file of a report has in common. */
+typedef struct pleat_cli_final_call {
+    const pleat_cli_replay_options_t *options;
+    pleat_cli_report_fn_t report;
+    const void *context;
+} pleat_cli_final_call_t;
+
+/* Report, and return the worst exit status so far. */
+static int pleat_cli_final_stats_give(const pleat_cli_final_call_t *call,
+                                      pleat_cli_final_stats_t *final, int exit_status)
+{
+    if (exit_status != PLEAT_CLI_EXIT_USAGE) {
+        int printed = call->report(call->context, final);
+
+        exit_status = printed > exit_status ? printed : exit_status;
+    }
+    json_decref(final->warnings);
+    final->warnings = NULL;
+    return exit_status;
+}
+
+static int pleat_cli_final_stats_trace(const pleat_cli_final_call_t *call, pleat_trace_set_t *set,
+                                       size_t index, pleat_cli_final_stats_t *final)
 {
     pleat_cli_replay_job_t job;
     pleat_metrics_t metrics;
-    int exit_status = pleat_cli_replay_job_open_input(&job, options, input);
+    int exit_status = pleat_cli_replay_job_open(&job, call->options, set, index);
 
     if (exit_status == PLEAT_CLI_EXIT_GOOD) {
         exit_status = pleat_cli_replay_job_run(&job, 0, 0, NULL, &metrics);
@@ -71,35 +92,57 @@ static int pleat_cli_final_stats_trace(const pleat_cli_replay_options_t *options
         pleat_read_stats(pleat_replay_allocator(job.replay), &final->stats);
         final->has_own = true;
         final->warnings = pleat_cli_trace_notes_json(job.program);
+        final->has_device = job.program->has_origin;
+        final->device = job.program->origin.device;
         exit_status =
             metrics.num_ooms + job.refused_count > 0 ? PLEAT_CLI_EXIT_NO : PLEAT_CLI_EXIT_GOOD;
     }
     pleat_cli_replay_job_close(&job);
+    return pleat_cli_final_stats_give(call, final, exit_status);
+}
+
+static int pleat_cli_final_stats_traces(const pleat_cli_final_call_t *call, pleat_input_t *input,
+                                        const char *path)
+{
+    pleat_trace_set_t set = {.count = 0};
+    int exit_status = PLEAT_CLI_EXIT_GOOD;
+
+    if (pleat_trace_set_load_input(input, &call->options->set, &set) != PLEAT_OK) {
+        return pleat_cli_error("%s", pleat_last_error());
+    }
+    for (size_t i = 0; i < set.count && exit_status != PLEAT_CLI_EXIT_USAGE; i++) {
+        pleat_cli_final_stats_t final = {.path = path, .stats = PLEAT_STATS_INIT};
+        int status = pleat_cli_final_stats_trace(call, &set, i, &final);
+
+        exit_status = status > exit_status ? status : exit_status;
+    }
+    pleat_trace_set_fini(&set);
     return exit_status;
 }
 
-static int pleat_cli_final_stats_read(const pleat_cli_replay_options_t *options,
-                                      pleat_cli_final_stats_t *final)
+static int pleat_cli_final_stats_file(const pleat_cli_final_call_t *call, const char *path)
 {
+    pleat_cli_final_stats_t final = {.path = path, .stats = PLEAT_STATS_INIT};
     pleat_input_t *input = NULL;
     int exit_status = PLEAT_CLI_EXIT_GOOD;
 
-    if (pleat_input_open(final->path, &input) != PLEAT_OK) {
+    if (pleat_input_open(path, &input) != PLEAT_OK) {
         return pleat_cli_error("%s", pleat_last_error());
     }
     switch (pleat_input_kind(input)) {
     case PLEAT_INPUT_RECORDING:
     case PLEAT_INPUT_CASE:
-        exit_status = pleat_cli_final_stats_session(input, &final->stats);
+        exit_status = pleat_cli_final_stats_session(input, &final.stats);
+        exit_status = pleat_cli_final_stats_give(call, &final, exit_status);
         break;
     case PLEAT_INPUT_TRACE_TEXT:
     case PLEAT_INPUT_TRACE_BINARY:
-        exit_status = pleat_cli_final_stats_trace(options, input, final);
+    case PLEAT_INPUT_PICKLE:
+        exit_status = pleat_cli_final_stats_traces(call, input, path);
         break;
     case PLEAT_INPUT_UNKNOWN:
-    case PLEAT_INPUT_PICKLE:
     case PLEAT_INPUT_KIND_COUNT:
-        pleat_input_refuse(input, "a trace, a recorded session or a case");
+        pleat_input_refuse(input, "a trace, a memory snapshot, a recorded session or a case");
         exit_status = pleat_cli_error("%s", pleat_last_error());
         break;
     }
@@ -110,18 +153,12 @@ static int pleat_cli_final_stats_read(const pleat_cli_replay_options_t *options,
 int pleat_cli_final_stats_report(const pleat_cli_replay_options_t *options, int count, char **paths,
                                  pleat_cli_report_fn_t report, const void *context)
 {
+    const pleat_cli_final_call_t call = {options, report, context};
     int exit_status = PLEAT_CLI_EXIT_GOOD;
 
     for (int i = 0; i < count && exit_status != PLEAT_CLI_EXIT_USAGE; i++) {
-        pleat_cli_final_stats_t final = {.path = paths[i], .stats = PLEAT_STATS_INIT};
-        int status = pleat_cli_final_stats_read(options, &final);
+        int status = pleat_cli_final_stats_file(&call, paths[i]);
 
-        if (status != PLEAT_CLI_EXIT_USAGE) {
-            int printed = report(context, &final);
-
-            status = printed ? printed : status;
-        }
-        json_decref(final.warnings);
         exit_status = status > exit_status ? status : exit_status;
     }
     return exit_status;

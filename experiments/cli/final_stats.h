@@ -10,9 +10,10 @@
 #include <jansson.h>
 #include <pleat/stats.h>
 
-#define PLEAT_CLI_FINAL_STATS_DESCRIPTION                                                \
-    "FILE is a trace, which is replayed on a simulated device with the options below,\n" \
-    "or a recorded session or a case, which carry their own settings; '-' is standard\n" \
+#define PLEAT_CLI_FINAL_STATS_DESCRIPTION                                                 \
+    "FILE is a trace or a memory snapshot of PyTorch with its history (.pickle), which\n" \
+    "are replayed on a simulated device with the options below,\n"                        \
+    "or a recorded session or a case, which carry their own settings; '-' is standard\n"  \
     "input. The status is 1 if a request of a replay failed with out of memory."
 
 /* What a report is about. */
@@ -21,6 +22,8 @@ typedef struct pleat_cli_final_stats {
     pleat_stats_t stats;
     bool has_own; /* the counters that PyTorch does not have are known, too */
     json_t *warnings; /* of a trace, see trace_notes; NULL: of no trace */
+    bool has_device;  /* of a memory snapshot */
+    uint32_t device;
 } pleat_cli_final_stats_t;
 
 /* Prints the report of one file. 0, or an exit status after a message. */

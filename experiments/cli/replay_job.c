@@ -114,28 +114,22 @@ static int pleat_cli_replay_job_take(pleat_cli_replay_job_t *job, pleat_trace_t 
     return PLEAT_CLI_EXIT_GOOD;
 }
 
-int pleat_cli_replay_job_open(pleat_cli_replay_job_t *job,
-                              const pleat_cli_replay_options_t *options, const char *path)
+int pleat_cli_replay_set_open(const pleat_cli_replay_options_t *options, const char *path,
+                              pleat_trace_set_t *set_out)
 {
-    pleat_trace_t *trace = NULL;
-
-    *job = (pleat_cli_replay_job_t){.options = options};
-    if (pleat_trace_load(path, &trace) != PLEAT_OK) {
+    *set_out = (pleat_trace_set_t){.count = 0};
+    if (pleat_trace_set_load(path, &options->set, set_out) != PLEAT_OK) {
         return pleat_cli_error("%s", pleat_last_error());
     }
-    return pleat_cli_replay_job_take(job, trace);
+    return PLEAT_CLI_EXIT_GOOD;
 }
 
-int pleat_cli_replay_job_open_input(pleat_cli_replay_job_t *job,
-                                    const pleat_cli_replay_options_t *options, pleat_input_t *input)
+int pleat_cli_replay_job_open(pleat_cli_replay_job_t *job,
+                              const pleat_cli_replay_options_t *options, pleat_trace_set_t *set,
+                              size_t index)
 {
-    pleat_trace_t *trace = NULL;
-
     *job = (pleat_cli_replay_job_t){.options = options};
-    if (pleat_trace_load_input(input, &trace) != PLEAT_OK) {
-        return pleat_cli_error("%s", pleat_last_error());
-    }
-    return pleat_cli_replay_job_take(job, trace);
+    return pleat_cli_replay_job_take(job, pleat_trace_set_take(set, index));
 }
 
 void pleat_cli_replay_job_close(pleat_cli_replay_job_t *job)

@@ -21,14 +21,18 @@ typedef struct pleat_cli_replay_job {
     pleat_replay_t *replay;                /* the last one that was run, for reports of its end */
 } pleat_cli_replay_job_t;
 
-/** Read the trace at @p path ("-": standard input). 0, or an exit status after a message. */
-int pleat_cli_replay_job_open(pleat_cli_replay_job_t *job,
-                              const pleat_cli_replay_options_t *options, const char *path);
+/**
+ * Read the traces at @p path ("-": standard input).
+ * @param[out] set_out  to be ended by pleat_trace_set_fini; empty after a failure.
+ * @return 0, or an exit status after a message.
+ */
+int pleat_cli_replay_set_open(const pleat_cli_replay_options_t *options, const char *path,
+                              pleat_trace_set_t *set_out);
 
-/** As pleat_cli_replay_job_open, from an open input, which stays the caller's. */
-int pleat_cli_replay_job_open_input(pleat_cli_replay_job_t *job,
-                                    const pleat_cli_replay_options_t *options,
-                                    pleat_input_t *input);
+/** Take trace @p index out of a set. 0, or an exit status after a message. */
+int pleat_cli_replay_job_open(pleat_cli_replay_job_t *job,
+                              const pleat_cli_replay_options_t *options, pleat_trace_set_t *set,
+                              size_t index);
 
 /** Free what the job holds; also after a failed open. */
 void pleat_cli_replay_job_close(pleat_cli_replay_job_t *job);

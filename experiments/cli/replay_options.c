@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Names of the modes, for messages. */
 static const char *const pleat_cli_modes[] = {
@@ -20,11 +21,42 @@ static const char *const pleat_cli_modes[] = {
 #undef PLEAT_CLI_MODE_NAME
 };
 
+pleat_trace_set_options_t pleat_cli_set_options(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    const long page_bytes = sysconf(_SC_PAGESIZE);
+    uint64_t memory_bytes = PLEAT_TORCH_READ_MEMORY_BYTES;
+
+    if (pages > 0 && page_bytes > 0 && (uint64_t)pages / 2 < memory_bytes / (uint64_t)page_bytes) {
+        memory_bytes = (uint64_t)pages / 2 * (uint64_t)page_bytes;
+    }
+    return (pleat_trace_set_options_t){.memory_bytes = memory_bytes,
+                                       .memory_name = "--snapshot-memory"};
+}
+
+int pleat_cli_set_options_take(pleat_trace_set_options_t *set, const pleat_cli_args_t *args,
+                               int key)
+{
+    int wrong = 0;
+
+    if (key == PLEAT_CLI_KEY_SNAPSHOT_DEVICE) {
+        set->has_device = true;
+        return pleat_cli_args_count(args, 0, UINT32_MAX - 1, &set->device);
+    }
+    wrong = pleat_cli_args_size(args, &set->memory_bytes);
+    if (!wrong && set->memory_bytes == 0) {
+        return pleat_cli_args_error(args->command,
+                                    "--snapshot-memory: a snapshot needs at least 1 byte");
+    }
+    return wrong;
+}
+
 void pleat_cli_replay_options_init(pleat_cli_replay_options_t *options)
 {
     *options = (pleat_cli_replay_options_t){
         .device_bytes = PLEAT_SIM_DEFAULT_CAPACITY_BYTES,
         .passes = 1,
+        .set = pleat_cli_set_options(),
     };
 }
 
@@ -209,6 +241,9 @@ int pleat_cli_replay_options_take(pleat_cli_replay_options_t *options, const ple
     case PLEAT_CLI_KEY_PERFETTO:
         options->perfetto_path = args->value;
         return PLEAT_CLI_EXIT_GOOD;
+    case PLEAT_CLI_KEY_SNAPSHOT_DEVICE:
+    case PLEAT_CLI_KEY_SNAPSHOT_MEMORY:
+        return pleat_cli_set_options_take(&options->set, args, key);
     default: /* PLEAT_CLI_KEY_JSON */
         options->is_json = true;
         return PLEAT_CLI_EXIT_GOOD;

@@ -8,6 +8,7 @@
 #include "args.h"
 
 #include "replay.h"
+#include "trace_set.h"
 
 enum { PLEAT_CLI_SETTINGS_MAX = 64, PLEAT_CLI_PASSES_MAX = 10000 };
 
@@ -26,6 +27,8 @@ enum {
     PLEAT_CLI_KEY_PLOT,
     PLEAT_CLI_KEY_PERFETTO,
     PLEAT_CLI_KEY_JSON,
+    PLEAT_CLI_KEY_SNAPSHOT_DEVICE,
+    PLEAT_CLI_KEY_SNAPSHOT_MEMORY,
     PLEAT_CLI_KEY_OWN /* first key for a command's own options */
 };
 
@@ -63,6 +66,18 @@ enum {
     {                                                                                        \
         PLEAT_CLI_KEY_DEVICE_MEMORY, "device-memory", "BYTES",                               \
             "memory of the simulated device; without it that of an H200, 150109880320 bytes" \
+    }
+#define PLEAT_CLI_OPTION_SNAPSHOT_DEVICE                                                     \
+    {                                                                                        \
+        PLEAT_CLI_KEY_SNAPSHOT_DEVICE, "device", "N",                                        \
+            "of a memory snapshot, the device whose history is taken; without it every one " \
+            "that has a history, as FILE:DEVICE if there are several"                        \
+    }
+#define PLEAT_CLI_OPTION_SNAPSHOT_MEMORY                                                         \
+    {                                                                                            \
+        PLEAT_CLI_KEY_SNAPSHOT_MEMORY, "snapshot-memory", "BYTES",                               \
+            "most host memory to read a memory snapshot with; without it 16GiB, or half of the " \
+            "machine's memory if that is less"                                                   \
     }
 #define PLEAT_CLI_OPTION_PASSES                                      \
     {                                                                \
@@ -131,7 +146,15 @@ typedef struct pleat_cli_replay_options {
     const char *plot_path;
     const char *perfetto_path;
     bool is_json;
+    pleat_trace_set_options_t set; /* how snapshots are read */
 } pleat_cli_replay_options_t;
+
+/** How snapshots are read without options. */
+pleat_trace_set_options_t pleat_cli_set_options(void);
+
+/** Take one of the two options of snapshots. 0, or an exit status after a message. */
+int pleat_cli_set_options_take(pleat_trace_set_options_t *set, const pleat_cli_args_t *args,
+                               int key);
 
 /** All defaults. */
 void pleat_cli_replay_options_init(pleat_cli_replay_options_t *options);

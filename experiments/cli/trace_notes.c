@@ -5,14 +5,89 @@
 #include "report.h"
 
 #include <string.h>
+#include <time.h>
 
 static const char *pleat_cli_trace_name(const pleat_trace_t *trace)
 {
     return strcmp(trace->name, "-") == 0 ? "standard input" : trace->name;
 }
 
+/* "2026-11-30 18:24:05 UTC" for microseconds since the epoch. */
+static void pleat_cli_trace_date(uint64_t time_us, char *text, size_t capacity)
+{
+    time_t seconds = (time_t)(time_us / 1000000);
+    struct tm parts;
+
+    text[0] = '\0';
+    if (gmtime_r(&seconds, &parts)) {
+        (void)strftime(text, capacity, "%Y-%m-%d %H:%M:%S UTC", &parts);
+    }
+}
+
+/* What a history cannot tell. */
+static void pleat_cli_trace_origin_warn(const pleat_trace_t *trace)
+{
+    const pleat_trace_origin_t *origin = &trace->origin;
+    const char *name = pleat_cli_trace_name(trace);
+    char date[64];
+
+    if (origin->prefix_count > 0) {
+        pleat_cli_trace_date(origin->first_time_us, date, sizeof(date));
+        pleat_cli_warn(
+            "%s: its history begins in the middle, at %s (time_us %llu), and at least "
+            "%llu events before are not in it; put at the beginning: %llu blocks "
+            "(%llu bytes) that were live then, %llu segments (%llu bytes)",
+            name, date, (unsigned long long)origin->first_time_us,
+            (unsigned long long)origin->prefix_count, (unsigned long long)origin->live_count,
+            (unsigned long long)origin->live_bytes, (unsigned long long)origin->segment_count,
+            (unsigned long long)origin->segment_bytes);
+    }
+    if (origin->private_count > 0) {
+        pleat_cli_warn("%s: %llu events in segments of private pools; a history does not tell "
+                       "pools, so they are replayed as all others",
+                       name, (unsigned long long)origin->private_count);
+    }
+    if (origin->unknown_count > 0) {
+        pleat_cli_warn("%s: %llu entries of unknown actions are left out", name,
+                       (unsigned long long)origin->unknown_count);
+    }
+    if (origin->differs_count > 0) {
+        pleat_cli_warn("%s: history and segments disagree on %llu blocks at the end: events are "
+                       "missing",
+                       name, (unsigned long long)origin->differs_count);
+    }
+}
+
+static void pleat_cli_trace_origin_json(const pleat_trace_origin_t *origin, json_t *object)
+{
+    const struct {
+        const char *key;
+        uint64_t value;
+    } rows[] = {{"events_before_at_least", origin->prefix_count},
+                {"live_before_blocks", origin->live_count},
+                {"live_before_bytes", origin->live_bytes},
+                {"segments_before", origin->segment_count},
+                {"segments_before_bytes", origin->segment_bytes},
+                {"events_in_private_pools", origin->private_count},
+                {"unknown_actions", origin->unknown_count},
+                {"end_differs", origin->differs_count}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].value > 0) {
+            (void)json_object_set_new(object, rows[i].key, json_integer((json_int_t)rows[i].value));
+        }
+    }
+    if (origin->prefix_count > 0) {
+        (void)json_object_set_new(object, "first_event_time_us",
+                                  json_integer((json_int_t)origin->first_time_us));
+    }
+}
+
 void pleat_cli_trace_notes_warn(const pleat_trace_t *trace, const pleat_program_t *program)
 {
+    if (trace->has_origin) {
+        pleat_cli_trace_origin_warn(trace);
+    }
     for (int i = 0; i < (int)PLEAT_PROGRAM_NOTE_COUNT; i++) {
         const pleat_program_finding_t *finding = &program->notes[i];
 
@@ -34,6 +109,9 @@ json_t *pleat_cli_trace_notes_json(const pleat_program_t *program)
 {
     json_t *object = json_object();
 
+    if (program->has_origin) {
+        pleat_cli_trace_origin_json(&program->origin, object);
+    }
     for (int i = 0; i < (int)PLEAT_PROGRAM_NOTE_COUNT; i++) {
         const uint64_t count = program->notes[i].count;
 

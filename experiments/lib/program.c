@@ -42,6 +42,8 @@ pleat_status_t pleat_program_create_from(const pleat_program_source_t *source,
         pleat_error_set("no host memory for the calls of a trace");
         return PLEAT_ERR_OOM_HOST;
     }
+    program->has_origin = trace->has_origin;
+    program->origin = trace->origin;
     const pleat_status_t status = pleat_program_read(program, source);
     if (status != PLEAT_OK) {
         pleat_program_destroy(program);

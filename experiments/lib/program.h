@@ -150,6 +150,8 @@ typedef struct pleat_program {
     size_t run_count;
     pleat_program_finding_t notes[PLEAT_PROGRAM_NOTE_COUNT];
     pleat_program_finding_t undecided[PLEAT_UNDECIDED_COUNT];
+    bool has_origin; /* of a memory snapshot */
+    pleat_trace_origin_t origin;
     uint64_t event_count;
     uint64_t first_time_us;
     uint64_t duration_us; /* from the first event to the latest time stamp */

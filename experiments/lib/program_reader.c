@@ -87,6 +87,10 @@ static void program_find(pleat_program_finding_t *finding, uint64_t event)
 
 static void program_note(program_reader_t *reader, pleat_program_note_t note, uint64_t event)
 {
+    /* What was cached when a history began is put before it without an allocation. */
+    if (note == PLEAT_PROGRAM_NOTE_SEGMENT_UNUSED && event < reader->trace->origin.prefix_count) {
+        return;
+    }
     program_find(&reader->program->notes[note], event);
 }
 

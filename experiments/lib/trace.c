@@ -5,23 +5,57 @@
 
 #include "file_name.h"
 #include "trace_binary.h"
+#include "trace_set.h"
 #include "trace_text.h"
 #include "vmm/base.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { PIECE_EVENTS = 4096 };
 
 struct pleat_trace_reader {
     pleat_input_t *input;
-    pleat_trace_binary_reader_t *binary; /* NULL: text */
+    pleat_trace_binary_reader_t *binary; /* NULL: text, or a snapshot */
+    pleat_trace_t *whole;                /* of a snapshot; NULL: not one */
+    uint64_t next_event;                 /* of that */
     pleat_status_t failure;              /* stays once it has happened */
 };
 
+/* The only history of a snapshot. */
+static pleat_status_t pleat_trace_load_snapshot(pleat_input_t *input,
+                                                const pleat_trace_set_options_t *options,
+                                                pleat_trace_t **trace_out)
+{
+    pleat_trace_set_t set;
+    pleat_status_t status = pleat_trace_set_load_input(input, options, &set);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    if (set.count == 1) {
+        *trace_out = pleat_trace_set_take(&set, 0);
+    } else {
+        pleat_error_set("%s: a memory snapshot with histories of %zu devices, and one is wanted: "
+                        "choose it by --device, %u for the first",
+                        pleat_input_name(input), set.count, (unsigned)set.traces[0]->origin.device);
+        status = PLEAT_ERR_FORMAT;
+    }
+    pleat_trace_set_fini(&set);
+    return status;
+}
+
 pleat_status_t pleat_trace_reader_create(pleat_input_t *input, pleat_trace_reader_t **reader_out)
 {
+    return pleat_trace_reader_create_set(input, NULL, reader_out);
+}
+
+pleat_status_t pleat_trace_reader_create_set(pleat_input_t *input,
+                                             const pleat_trace_set_options_t *options,
+                                             pleat_trace_reader_t **reader_out)
+{
     const pleat_input_kind_t kind = pleat_input_kind(input);
-    if (kind != PLEAT_INPUT_TRACE_TEXT && kind != PLEAT_INPUT_TRACE_BINARY) {
+    if (kind != PLEAT_INPUT_TRACE_TEXT && kind != PLEAT_INPUT_TRACE_BINARY &&
+        kind != PLEAT_INPUT_PICKLE) {
         pleat_input_refuse(input, "an allocation trace");
         return PLEAT_ERR_FORMAT;
     }
@@ -31,12 +65,15 @@ pleat_status_t pleat_trace_reader_create(pleat_input_t *input, pleat_trace_reade
         return PLEAT_ERR_OOM_HOST;
     }
     reader->input = input;
+    pleat_status_t status = PLEAT_OK;
     if (kind == PLEAT_INPUT_TRACE_BINARY) {
-        const pleat_status_t status = pleat_trace_binary_reader_create(input, &reader->binary);
-        if (status != PLEAT_OK) {
-            free(reader);
-            return status;
-        }
+        status = pleat_trace_binary_reader_create(input, &reader->binary);
+    } else if (kind == PLEAT_INPUT_PICKLE) {
+        status = pleat_trace_load_snapshot(input, options, &reader->whole);
+    }
+    if (status != PLEAT_OK) {
+        free(reader);
+        return status;
     }
     *reader_out = reader;
     return PLEAT_OK;
@@ -46,8 +83,21 @@ void pleat_trace_reader_destroy(pleat_trace_reader_t *reader)
 {
     if (reader != NULL) {
         pleat_trace_binary_reader_destroy(reader->binary);
+        pleat_trace_destroy(reader->whole);
         free(reader);
     }
+}
+
+static size_t pleat_trace_reader_copy(pleat_trace_reader_t *reader, pleat_trace_event_t *events,
+                                      size_t capacity)
+{
+    const uint64_t left = reader->whole->event_count - reader->next_event;
+    const size_t count = left < capacity ? (size_t)left : capacity;
+    if (count > 0) {
+        memcpy(events, &reader->whole->events[reader->next_event], count * sizeof(*events));
+    }
+    reader->next_event += count;
+    return count;
 }
 
 pleat_status_t pleat_trace_reader_next(pleat_trace_reader_t *reader, pleat_trace_event_t *events,
@@ -58,6 +108,10 @@ pleat_status_t pleat_trace_reader_next(pleat_trace_reader_t *reader, pleat_trace
     if (reader->failure != PLEAT_OK) {
         pleat_error_set("%s: reading failed before", pleat_input_name(reader->input));
         return reader->failure;
+    }
+    if (reader->whole != NULL) {
+        *count_out = pleat_trace_reader_copy(reader, events, capacity);
+        return PLEAT_OK;
     }
     while (count < capacity) {
         const pleat_status_t status =
@@ -139,6 +193,9 @@ static pleat_status_t pleat_trace_fill(pleat_input_t *input, pleat_trace_t *trac
 
 pleat_status_t pleat_trace_load_input(pleat_input_t *input, pleat_trace_t **trace_out)
 {
+    if (pleat_input_kind(input) == PLEAT_INPUT_PICKLE) {
+        return pleat_trace_load_snapshot(input, NULL, trace_out);
+    }
     pleat_trace_t *trace = calloc(1, sizeof(*trace));
     pleat_status_t status = PLEAT_ERR_OOM_HOST;
     if (trace != NULL) {

@@ -22,18 +22,38 @@ typedef struct pleat_trace_event {
     pleat_action_t action;
 } pleat_trace_event_t;
 
+/* What a trace that was made out of a memory snapshot cannot have from its history alone; see
+ * trace_snapshot. */
+typedef struct pleat_trace_origin {
+    uint64_t first_time_us; /* of its first recorded event, since the Unix epoch */
+    uint64_t prefix_count;  /* events at its beginning that are not recorded, but follow from it */
+    uint64_t live_count;    /* blocks live or waiting at the beginning of the history */
+    uint64_t live_bytes;    /* as asked for */
+    uint64_t segment_count; /* segments that were there then */
+    uint64_t segment_bytes;
+    uint64_t
+        private_count; /* recorded events in segments that belong to private pools at the end */
+    uint64_t unknown_count; /* entries of unknown actions, left out */
+    uint64_t differs_count; /* blocks on whose state at the end history and segments disagree */
+    uint32_t device;
+} pleat_trace_origin_t;
+
 /* A whole trace in memory, 40 bytes an event. */
 typedef struct pleat_trace {
     char *name; /* base name of the file without suffixes, or "standard input" */
     uint64_t event_count;
     pleat_trace_event_t *events;
     uint64_t stream_count; /* highest stream + 1; 0 without events */
+    bool has_origin;       /* it was made out of a memory snapshot */
+    pleat_trace_origin_t origin;
 } pleat_trace_t;
 
 typedef struct pleat_trace_reader pleat_trace_reader_t;
 
 /**
- * Start reading events from an input, which stays the caller's and must outlive the reader.
+ * Start reading events from an input, which stays the caller's and must outlive the reader. A
+ * memory snapshot is read as a whole; it must have a history of one device only (trace_set reads
+ * several).
  *
  * @retval PLEAT_ERR_FORMAT    the input is no trace; the message says what it is.
  * @retval PLEAT_ERR_OOM_HOST  no host memory.

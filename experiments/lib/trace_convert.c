@@ -181,6 +181,7 @@ static pleat_status_t pleat_trace_convert_to(pleat_trace_reader_t *reader, const
 }
 
 pleat_status_t pleat_trace_convert(const char *in_path, const char *out_path,
+                                   const pleat_trace_set_options_t *options,
                                    uint64_t *event_count_out)
 {
     const pleat_trace_format_t *format = pleat_trace_format_find(out_path);
@@ -191,7 +192,7 @@ pleat_status_t pleat_trace_convert(const char *in_path, const char *out_path,
     pleat_trace_reader_t *reader = NULL;
     pleat_status_t status = pleat_input_open(in_path, &input);
     if (status == PLEAT_OK) {
-        status = pleat_trace_reader_create(input, &reader);
+        status = pleat_trace_reader_create_set(input, options, &reader);
     }
     if (status == PLEAT_OK) {
         status = pleat_trace_convert_to(reader, out_path, format, event_count_out);

@@ -78,7 +78,7 @@ static void expect_same_content(const char *path, const char *other_path)
 static void expect_convert(const char *in_path, const char *out_path, uint64_t expected_events)
 {
     uint64_t event_count = 0;
-    cr_assert(pleat_trace_convert(in_path, out_path, &event_count) == PLEAT_OK, "%s",
+    cr_assert(pleat_trace_convert(in_path, out_path, NULL, &event_count) == PLEAT_OK, "%s",
               pleat_last_error());
     cr_expect(eq(u64, event_count, expected_events));
 }
@@ -129,7 +129,7 @@ Test(trace_convert, text_gives_the_bundled_form)
         char compact[PATH_CAPACITY];
         uint64_t event_count = 0;
         (void)snprintf(bundled, sizeof(bundled), "%s/%s.pleat", PLEAT_TEST_TRACES, names[i]);
-        cr_assert(pleat_trace_convert(bundled, in_folder("t.trace", text), &event_count) ==
+        cr_assert(pleat_trace_convert(bundled, in_folder("t.trace", text), NULL, &event_count) ==
                   PLEAT_OK);
         expect_convert(text, in_folder("t.pleat", compact), event_count);
         expect_same_content(bundled, compact);
@@ -163,7 +163,7 @@ Test(trace_convert, the_name_decides_the_form)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         cr_expect(eq(int,
                      pleat_trace_convert(PLEAT_TEST_TRACES "/case12b.pleat",
-                                         in_folder(names[i], path), NULL),
+                                         in_folder(names[i], path), NULL, NULL),
                      PLEAT_ERR_INVALID));
         INPUT_FIXTURE_EXPECT_ERROR("the name must end in .pleat (compact form), .trace, ");
     }
@@ -180,7 +180,7 @@ Test(trace_convert, a_failure_leaves_an_older_file_as_it_was)
     file = fopen(in_folder("out.pleat", out), "w");
     fputs("older", file);
     (void)fclose(file);
-    cr_expect(eq(int, pleat_trace_convert(in, out, NULL), PLEAT_ERR_FORMAT));
+    cr_expect(eq(int, pleat_trace_convert(in, out, NULL, NULL), PLEAT_ERR_FORMAT));
     INPUT_FIXTURE_EXPECT_ERROR("in.trace:2:17: time is missing");
     input_bytes_t bytes = read_file(out);
     cr_expect(eq(sz, bytes.count, 5));
@@ -191,11 +191,13 @@ Test(trace_convert, a_failure_leaves_an_older_file_as_it_was)
 Test(trace_convert, files_that_cannot_be_read_or_written_are_named)
 {
     char out[PATH_CAPACITY];
-    cr_expect(eq(int, pleat_trace_convert("/nonexistent/a.trace", in_folder("a.pleat", out), NULL),
+    cr_expect(eq(int,
+                 pleat_trace_convert("/nonexistent/a.trace", in_folder("a.pleat", out), NULL, NULL),
                  PLEAT_ERR_IO));
     INPUT_FIXTURE_EXPECT_ERROR("/nonexistent/a.trace: cannot open");
     cr_expect(eq(
-        int, pleat_trace_convert(PLEAT_TEST_TRACES "/case12b.pleat", "/nonexistent/a.pleat", NULL),
+        int,
+        pleat_trace_convert(PLEAT_TEST_TRACES "/case12b.pleat", "/nonexistent/a.pleat", NULL, NULL),
         PLEAT_ERR_IO));
     INPUT_FIXTURE_EXPECT_ERROR("/nonexistent/a.pleat");
     cr_expect(eq(uint, files_in_folder(), 0));
@@ -233,7 +235,7 @@ Test(trace_convert, lack_of_host_memory_leaves_nothing_behind)
     while (status == PLEAT_ERR_OOM_HOST) {
         cr_assert(eq(uint, files_in_folder(), 1));
         host_fault_after(++nth);
-        status = pleat_trace_convert(in, out, NULL);
+        status = pleat_trace_convert(in, out, NULL, NULL);
         host_fault_after(0);
     }
     cr_expect(eq(int, status, PLEAT_OK));
