@@ -34,6 +34,8 @@ void pleat_session_builder_fini(pleat_session_builder_t *builder)
     pleat_text_store_destroy(builder->store);
     pleat_name_table_fini(&builder->ids);
     pleat_number_map_fini(&builder->pools);
+    pleat_number_map_fini(&builder->named_ids);
+    pleat_number_map_fini(&builder->named_pools);
     free(builder->live);
     free(builder->key_lines);
     *builder = (pleat_session_builder_t){0};

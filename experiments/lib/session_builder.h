@@ -33,7 +33,11 @@ typedef struct pleat_session_builder {
     pleat_name_table_t ids;
     bool *live;
     uint32_t live_capacity;
-    pleat_number_map_t pools; /* created pools */
+    pleat_number_map_t pools;     /* created pools */
+    pleat_number_map_t named_ids; /* 2 × id, + 1 for ` stale`: last line of orders that named it */
+    pleat_number_map_t named_pools; /* the same of ` freeable` */
+    uint32_t order_lines;           /* lines of orders so far */
+    uint32_t deferred_line;         /* number among them of the last ` deferred` */
     uint32_t call_capacity;
     uint32_t event_capacity;
     uint32_t change_capacity;

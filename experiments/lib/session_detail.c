@@ -224,19 +224,62 @@ static pleat_status_t pleat_detail_add_number(pleat_session_builder_t *builder,
     return PLEAT_OK;
 }
 
+/* Note that this line of orders names something; it may do so once. */
+static pleat_status_t pleat_detail_name_once(pleat_session_builder_t *builder,
+                                             const pleat_scan_t *scan, pleat_number_map_t *named,
+                                             uint64_t key, pleat_text_t word)
+{
+    if (pleat_number_map_find(named, key) == builder->order_lines) {
+        return pleat_scan_fail(scan, word.start, "'%.*s' twice in one line", pleat_text_shown(word),
+                               word.start);
+    }
+    return pleat_number_map_set(named, key, builder->order_lines)
+               ? PLEAT_OK
+               : pleat_session_builder_no_memory(builder);
+}
+
+/* A word of a line of orders as an id: freed, and below ` stale` named by ` deferred`. */
+static pleat_status_t pleat_detail_take_id(pleat_session_builder_t *builder,
+                                           const pleat_scan_t *scan,
+                                           const pleat_session_call_t *call, pleat_text_t word,
+                                           uint32_t *id_out)
+{
+    const bool is_stale = builder->deferred_line != builder->order_lines;
+    const uint32_t id = pleat_name_table_find(&builder->ids, word);
+    if (id == PLEAT_NAME_NONE) {
+        return pleat_scan_fail(scan, word.start, "id '%.*s' was never allocated",
+                               pleat_text_shown(word), word.start);
+    }
+    if (builder->live[id]) {
+        return pleat_scan_fail(scan, word.start,
+                               "id '%.*s' is still allocated; what is named here was freed before",
+                               pleat_text_shown(word), word.start);
+    }
+    if (is_stale &&
+        (call->deferred.count == 0 ||
+         pleat_number_map_find(&builder->named_ids, UINT64_C(2) * id) != builder->deferred_line)) {
+        return pleat_scan_fail(scan, word.start,
+                               "id '%.*s' is not named by a line ' deferred' of this call, above",
+                               pleat_text_shown(word), word.start);
+    }
+    *id_out = id;
+    return pleat_detail_name_once(builder, scan, &builder->named_ids,
+                                  UINT64_C(2) * id + (is_stale ? 1 : 0), word);
+}
+
 static pleat_status_t pleat_detail_take_ids(pleat_session_builder_t *builder, pleat_scan_t *scan,
+                                            const pleat_session_call_t *call,
                                             pleat_session_range_t *range)
 {
     if (range->count > 0) {
         return pleat_scan_fail(scan, scan->begin, "a second line of this kind for one call");
     }
     for (pleat_text_t word = pleat_scan_word(scan); word.length > 0; word = pleat_scan_word(scan)) {
-        const uint32_t id = pleat_name_table_find(&builder->ids, word);
-        if (id == PLEAT_NAME_NONE) {
-            return pleat_scan_fail(scan, word.start, "id '%.*s' was never allocated",
-                                   pleat_text_shown(word), word.start);
+        uint32_t id = 0;
+        pleat_status_t status = pleat_detail_take_id(builder, scan, call, word, &id);
+        if (status == PLEAT_OK) {
+            status = pleat_detail_add_number(builder, range, id);
         }
-        const pleat_status_t status = pleat_detail_add_number(builder, range, id);
         if (status != PLEAT_OK) {
             return status;
         }
@@ -247,13 +290,15 @@ static pleat_status_t pleat_detail_take_ids(pleat_session_builder_t *builder, pl
 static pleat_status_t pleat_detail_deferred(pleat_session_builder_t *builder, pleat_scan_t *scan,
                                             pleat_session_call_t *call)
 {
-    return pleat_detail_take_ids(builder, scan, &call->deferred);
+    builder->deferred_line = ++builder->order_lines;
+    return pleat_detail_take_ids(builder, scan, call, &call->deferred);
 }
 
 static pleat_status_t pleat_detail_stale(pleat_session_builder_t *builder, pleat_scan_t *scan,
                                          pleat_session_call_t *call)
 {
-    return pleat_detail_take_ids(builder, scan, &call->stale);
+    builder->order_lines++;
+    return pleat_detail_take_ids(builder, scan, call, &call->stale);
 }
 
 static pleat_status_t pleat_detail_freeable(pleat_session_builder_t *builder, pleat_scan_t *scan,
@@ -262,6 +307,7 @@ static pleat_status_t pleat_detail_freeable(pleat_session_builder_t *builder, pl
     if (call->freeable.count > 0) {
         return pleat_scan_fail(scan, scan->begin, "a second line ' freeable' for one call");
     }
+    builder->order_lines++;
     for (pleat_text_t word = pleat_scan_word(scan); word.length > 0; word = pleat_scan_word(scan)) {
         uint64_t pool = 0;
         if (!pleat_text_to_decimal(word, &pool) ||
@@ -270,7 +316,11 @@ static pleat_status_t pleat_detail_freeable(pleat_session_builder_t *builder, pl
                                    "'%.*s' is no pool that a 'pool_create' before has made",
                                    pleat_text_shown(word), word.start);
         }
-        const pleat_status_t status = pleat_detail_add_number(builder, &call->freeable, pool);
+        pleat_status_t status =
+            pleat_detail_name_once(builder, scan, &builder->named_pools, pool, word);
+        if (status == PLEAT_OK) {
+            status = pleat_detail_add_number(builder, &call->freeable, pool);
+        }
         if (status != PLEAT_OK) {
             return status;
         }
