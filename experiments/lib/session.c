@@ -11,6 +11,8 @@
 #include "session_header.h"
 #include "vmm/base.h"
 
+#include <pleat/conf.h>
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +47,15 @@ unsigned pleat_session_modes(const pleat_session_t *session)
     if (session->modes != 0) {
         return session->modes;
     }
-    const bool is_expandable = strstr(session->settings, "expandable_segments:True") != NULL;
+    /* What stands before an error is in force; who performs the session reports the error. */
+    pleat_conf_t conf = PLEAT_CONF_INIT;
+    pleat_conf_report_t report = PLEAT_CONF_REPORT_INIT;
+    if (session->settings[0] != '\0') {
+        const pleat_status_t ignored =
+            pleat_conf_read_start(&conf, PLEAT_CONF_TORCH, session->settings, &report);
+        (void)ignored;
+    }
+    const bool is_expandable = conf.settings[PLEAT_CONF_EXPANDABLE_SEGMENTS].number != 0;
     return is_expandable ? PLEAT_SESSION_MODE_TORCH_EXPANDABLE : PLEAT_SESSION_MODE_CLASSIC;
 }
 

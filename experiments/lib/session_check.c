@@ -211,6 +211,9 @@ static void run_choose_mode(pleat_session_run_t *run)
         expandable->number = 1;
     } else if (names_several) {
         expandable->number = run->mode == PLEAT_SESSION_MODE_TORCH_EXPANDABLE;
+    } else if (modes == PLEAT_SESSION_MODE_TORCH_EXPANDABLE &&
+               expandable->source == PLEAT_CONF_SOURCE_DEFAULT) {
+        expandable->number = 1; /* the case's only mode, and nothing else was said */
     }
 }
 

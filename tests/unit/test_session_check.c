@@ -434,6 +434,44 @@ Test(session_check, the_first_of_several_modes_is_chosen, .timeout = 10)
     pleat_session_destroy(checked.session);
 }
 
+Test(session_check, the_settings_choose_the_mode, .timeout = 10)
+{
+    static const struct {
+        const char *text;
+        unsigned modes;
+    } rows[] = {
+        {"sync\n", PLEAT_SESSION_MODE_CLASSIC},
+        {"settings expandable_segments:True\nsync\n", PLEAT_SESSION_MODE_TORCH_EXPANDABLE},
+        {"settings expandable_segments : True\nsync\n", PLEAT_SESSION_MODE_TORCH_EXPANDABLE},
+        {"settings expandable_segments:True,expandable_segments:False\nsync\n",
+         PLEAT_SESSION_MODE_CLASSIC},
+        {"settings nonsense:1\nsync\n", PLEAT_SESSION_MODE_CLASSIC},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        checked_t checked = load_text(rows[i].text);
+        cr_expect(eq(uint, pleat_session_modes(checked.session), rows[i].modes), "%s",
+                  rows[i].text);
+        pleat_session_destroy(checked.session);
+    }
+}
+
+Test(session_check, one_mode_without_settings_is_enough, .timeout = 10)
+{
+    static const char *const texts[] = {
+        "mode torch_expandable\nalloc a 1 0 *\n expect segment.all.current=0\n",
+        "mode torch_expandable\nsettings expandable_segments:False\nalloc a 1 0 *\n"
+        " expect segment.all.current=1\n",
+        "mode torch_expandable\nset expandable_segments:False\nalloc a 1 0 *\n"
+        " expect segment.all.current=1\n"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        checked_t checked = load_text(texts[i]);
+        run(&checked);
+        cr_expect(eq(sz, checked.check.difference_count, 0), "%s: %s", texts[i],
+                  checked.differences[0].got);
+        pleat_session_destroy(checked.session);
+    }
+}
+
 Test(session_check, a_session_that_needs_what_is_not_there_is_skipped, .timeout = 10)
 {
     static const char *const texts[] = {"keys segment.all.current\nbase 1\nsync\n stats\nend\n",
