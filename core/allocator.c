@@ -294,6 +294,18 @@ void pleat_set_observer(pleat_allocator_t *allocator, pleat_observer_fn_t observ
     pleat_lock_release(&allocator->lock);
 }
 
+void pleat_set_free_memory_callback(pleat_allocator_t *allocator, pleat_free_memory_fn_t callback,
+                                    void *context)
+{
+    if (allocator == NULL) {
+        return;
+    }
+    pleat_lock_acquire(&allocator->lock);
+    allocator->free_memory = callback;
+    allocator->free_memory_context = context;
+    pleat_lock_release(&allocator->lock);
+}
+
 const char *pleat_action_name(pleat_action_t action)
 {
     static const char *const names[] = {

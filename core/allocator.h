@@ -57,6 +57,16 @@ struct pleat_allocator {
     uint64_t peers[PLEAT_PEERS_MAX / 64]; /* devices that were enabled, by bit */
 };
 
+/* The small or large pool of a private pool, or with NULL that of everybody. */
+static inline pleat_pool_t *pleat_allocator_pool(pleat_allocator_t *allocator,
+                                                 pleat_private_pool_t *owner, bool is_small)
+{
+    if (owner == NULL) {
+        return is_small ? &allocator->small_pool : &allocator->large_pool;
+    }
+    return is_small ? &owner->small : &owner->large;
+}
+
 /* Is a redirection to a private pool open? Then no event is recorded, queried or waited for, and no
  * memory is flushed for a retry. */
 static inline bool pleat_allocator_is_redirecting(const pleat_allocator_t *allocator)

@@ -51,8 +51,9 @@ static void arena_link(pleat_allocator_t *allocator, pleat_arena_t *arena)
     *link = arena; /* in the order of their making, so that searches are repeatable */
 }
 
-pleat_status_t pleat_arena_create(pleat_allocator_t *allocator, pleat_stream_t stream,
-                                  uint64_t least_bytes, pleat_arena_t **arena_out)
+pleat_status_t pleat_arena_create(pleat_allocator_t *allocator, pleat_private_pool_t *owner,
+                                  pleat_stream_t stream, uint64_t least_bytes,
+                                  pleat_arena_t **arena_out)
 {
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
@@ -77,6 +78,7 @@ pleat_status_t pleat_arena_create(pleat_allocator_t *allocator, pleat_stream_t s
     }
     arena->stream = stream;
     arena->pool.kind = PLEAT_STAT_LARGE_POOL;
+    arena->pool.owner = owner;
     const pleat_block_identity_t identity = {.address = arena->address,
                                              .bytes = arena->bytes,
                                              .stream = stream,
@@ -88,6 +90,7 @@ pleat_status_t pleat_arena_create(pleat_allocator_t *allocator, pleat_stream_t s
     arena->first = block;
     arena->last = block;
     arena_link(allocator, arena);
+    pleat_private_pool_hold(owner);
     *arena_out = arena;
     return PLEAT_OK;
 }
@@ -123,6 +126,7 @@ void pleat_arena_destroy(pleat_allocator_t *allocator, pleat_arena_t *arena)
     (void)ignored;
     pleat_fence_cut(allocator, arena, 0, arena->bytes);
     pleat_fence_drop(allocator, arena->mark);
+    pleat_private_pool_let_go(arena->pool.owner);
     pleat_arena_t **link = &allocator->arenas;
     while (*link != arena) {
         link = &(*link)->next;

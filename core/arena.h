@@ -64,11 +64,12 @@ struct pleat_arena {
 };
 
 /*
- * Reserve the addresses of an arena for @p stream and link it: twice the device's memory, less
- * when there are many arenas, but no less than @p least_bytes. A block must be in reserve.
- * ERR_OOM_HOST or the device's error: nothing changed.
+ * Reserve the addresses of an arena for @p stream and @p owner (NULL: no private pool) and link it:
+ * twice the device's memory, less when there are many arenas, but no less than @p least_bytes. A
+ * block must be in reserve. ERR_OOM_HOST or the device's error: nothing changed.
  */
 PLEAT_NODISCARD pleat_status_t pleat_arena_create(pleat_allocator_t *allocator,
+                                                  pleat_private_pool_t *owner,
                                                   pleat_stream_t stream, uint64_t least_bytes,
                                                   pleat_arena_t **arena_out);
 

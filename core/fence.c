@@ -158,12 +158,25 @@ void pleat_fence_prune(pleat_allocator_t *allocator, pleat_arena_t *arena)
 
 static void fence_prune_if_long(pleat_allocator_t *allocator, pleat_arena_t *arena)
 {
-    if (arena->fence_count >= FENCES_TO_PRUNE) {
+    if (arena->fence_count >= FENCES_TO_PRUNE && !pleat_allocator_is_redirecting(allocator)) {
         pleat_fence_prune(allocator, arena);
     }
 }
 
 /* ---- order ---- */
+
+bool pleat_fence_is_clear(const pleat_arena_t *arena, uint64_t offset, uint64_t bytes,
+                          pleat_stream_t stream)
+{
+    if (arena->stream != stream) {
+        return false;
+    }
+    const pleat_fence_t *fence = arena->fences;
+    while (fence != NULL && !fence_overlaps(fence, offset, bytes)) {
+        fence = fence->next;
+    }
+    return fence == NULL;
+}
 
 /* Let @p stream wait on the device for everything that is on @p other now. */
 static pleat_status_t fence_wait_for_stream(pleat_allocator_t *allocator, pleat_stream_t other,
@@ -290,6 +303,7 @@ void pleat_fence_leave(pleat_allocator_t *allocator, pleat_arena_t *arena, uint6
     fence->end = offset + bytes;
     fence->stream = stream;
     fence->event->is_recorded =
+        !pleat_allocator_is_redirecting(allocator) &&
         pleat_vmm_event_record(allocator->vmm, fence->event->event, stream) == PLEAT_OK;
     fence->next = arena->fences;
     arena->fences = fence;

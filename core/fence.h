@@ -6,6 +6,10 @@
  * gives the memory back, a fence with an event behind its use stays on it, and whoever takes the
  * memory next waits for that event on the device. The host never waits.
  *
+ * While requests are redirected to a private pool a stream may be capturing: no event is recorded,
+ * queried or waited for then. Memory that is not clear is left alone, and a fence that is left is
+ * not recorded: whoever takes the memory later waits for all that is on its stream.
+ *
  * Rules (invariant A6 in pleated mode): a stream may use memory only if each earlier use, by
  * whatever stream, is before it in stream order, on the way to another stream and on the way back.
  * Guarded by the lock of the owning allocator.
@@ -24,6 +28,13 @@
 PLEAT_NODISCARD pleat_status_t pleat_fence_order(pleat_allocator_t *allocator, pleat_arena_t *arena,
                                                  uint64_t offset, uint64_t bytes,
                                                  pleat_stream_t stream, pleat_fence_t **fence_out);
+
+/*
+ * May @p stream use [offset, offset + bytes) of an arena without any event: is it the arena's own
+ * stream, and no fence of another one on the memory, be it over or not? O(fences).
+ */
+bool pleat_fence_is_clear(const pleat_arena_t *arena, uint64_t offset, uint64_t bytes,
+                          pleat_stream_t stream);
 
 /* A cut in the middle of a fence leaves two: make sure that @p count cuts find a record for the
  * second. pleat_fence_order does so for one. ERR_OOM_HOST. */

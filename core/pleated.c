@@ -146,16 +146,18 @@ pleat_status_t pleat_pleated_take_stitch(pleat_allocator_t *allocator,
 pleat_arena_t *pleat_pleated_next_arena(const pleat_arena_t *arena)
 {
     pleat_arena_t *next = arena->next;
-    while (next != NULL && next->stream != arena->stream) {
+    while (next != NULL &&
+           (next->stream != arena->stream || next->pool.owner != arena->pool.owner)) {
         next = next->next;
     }
     return next;
 }
 
-pleat_arena_t *pleat_pleated_arena(const pleat_allocator_t *allocator, pleat_stream_t stream)
+pleat_arena_t *pleat_pleated_arena(const pleat_allocator_t *allocator,
+                                   const pleat_private_pool_t *owner, pleat_stream_t stream)
 {
     pleat_arena_t *arena = allocator->arenas;
-    while (arena != NULL && arena->stream != stream) {
+    while (arena != NULL && (arena->stream != stream || arena->pool.owner != owner)) {
         arena = arena->next;
     }
     return arena;
@@ -185,8 +187,9 @@ static pleat_arena_t *grow_find_arena(const pleat_allocator_t *allocator,
                                       const pleat_request_t *request, uint64_t bytes)
 {
     pleat_arena_t *found = NULL;
-    for (pleat_arena_t *arena = pleat_pleated_arena(allocator, request->stream); arena != NULL;
-         arena = pleat_pleated_next_arena(arena)) {
+    for (pleat_arena_t *arena =
+             pleat_pleated_arena(allocator, request->pool->owner, request->stream);
+         arena != NULL; arena = pleat_pleated_next_arena(arena)) {
         if (bytes > arena->bytes - pleat_arena_end(arena)) {
             continue;
         }
@@ -211,7 +214,7 @@ static pleat_status_t grow_choose_arena(pleat_allocator_t *allocator,
     if (*arena_out != NULL) {
         return PLEAT_OK;
     }
-    status = pleat_arena_create(allocator, request->stream, bytes, arena_out);
+    status = pleat_arena_create(allocator, request->pool->owner, request->stream, bytes, arena_out);
     if (status == PLEAT_OK && bytes > (*arena_out)->bytes) {
         arena_end(allocator, *arena_out);
         pleat_error_set("%llu bytes are more than twice what the device has",
@@ -380,14 +383,20 @@ static pleat_status_t release_reserve(pleat_allocator_t *allocator)
     return status == PLEAT_OK ? pleat_fence_reserve_records(allocator, 1) : status;
 }
 
-pleat_status_t pleat_pleated_release(pleat_allocator_t *allocator, uint64_t bytes, bool can_wait,
-                                     uint64_t *released_out)
+pleat_status_t pleat_pleated_release(pleat_allocator_t *allocator,
+                                     const pleat_private_pool_t *owner, uint64_t bytes,
+                                     bool can_wait, uint64_t *released_out)
 {
+    PLEAT_ASSERT(!pleat_allocator_is_redirecting(allocator));
+    PLEAT_ASSERT(owner == NULL || owner->use_count == 0);
     uint64_t released = 0;
     pleat_arena_t *next = NULL;
     for (pleat_arena_t *arena = allocator->arenas; arena != NULL && released < bytes;
          arena = next) {
         next = arena->next;
+        if (arena->pool.owner != owner) {
+            continue;
+        }
         for (size_t i = arena->handle_count; i-- > 0 && released < bytes;) {
             pleat_handle_t *handle = arena->handles[i];
             if (!pleat_handle_is_whole(handle)) {
@@ -415,12 +424,13 @@ pleat_status_t pleat_pleated_release(pleat_allocator_t *allocator, uint64_t byte
 pleat_status_t pleat_pleated_evict_views(pleat_allocator_t *allocator, uint64_t count,
                                          bool can_wait)
 {
+    PLEAT_ASSERT(!pleat_allocator_is_redirecting(allocator));
     uint64_t evicted = 0;
     uint64_t tried_until = 0; /* views used before this were tried */
     while (evicted < count) {
         pleat_view_t *oldest = NULL;
         for (pleat_view_t *view = allocator->views; view != NULL; view = view->next) {
-            if (view->live_count == 0 && view->last_used >= tried_until &&
+            if (view->owner == NULL && view->live_count == 0 && view->last_used >= tried_until &&
                 (oldest == NULL || view->last_used < oldest->last_used)) {
                 oldest = view;
             }
@@ -472,7 +482,7 @@ static void idle_look(pleat_allocator_t *allocator, pleat_arena_t *arena)
 static pleat_status_t idle_stream_is_over(pleat_allocator_t *allocator, pleat_stream_t stream,
                                           uint64_t since_ns)
 {
-    for (const pleat_arena_t *arena = pleat_pleated_arena(allocator, stream); arena != NULL;
+    for (const pleat_arena_t *arena = pleat_pleated_arena(allocator, NULL, stream); arena != NULL;
          arena = pleat_pleated_next_arena(arena)) {
         if (since_ns < arena->over_before_ns) {
             return PLEAT_OK;
@@ -529,13 +539,16 @@ static unsigned idle_release_arena(pleat_allocator_t *allocator, pleat_arena_t *
 
 void pleat_pleated_release_idle(pleat_allocator_t *allocator)
 {
-    if (allocator->options.pleated_idle_ms == 0 || allocator->now_ns < allocator->next_idle_ns) {
+    if (allocator->options.pleated_idle_ms == 0 || allocator->now_ns < allocator->next_idle_ns ||
+        pleat_allocator_is_redirecting(allocator)) {
         return;
     }
     unsigned released = 0;
     for (pleat_arena_t *arena = allocator->arenas; arena != NULL && released < IDLE_HANDLES_A_CALL;
          arena = arena->next) {
-        released += idle_release_arena(allocator, arena, IDLE_HANDLES_A_CALL - released);
+        if (arena->pool.owner == NULL) {
+            released += idle_release_arena(allocator, arena, IDLE_HANDLES_A_CALL - released);
+        }
     }
     if (released < IDLE_HANDLES_A_CALL) {
         /* Nothing more can go now; look again after an eighth of the time. */

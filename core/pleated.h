@@ -5,6 +5,11 @@
  *
  * The order of things in a take: host memory is reserved, the streams are put in order (fence.h),
  * then memory is taken: a failure before that leaves everything as it was.
+ *
+ * Private pools have arenas and views of their own. Nothing of a pool that has uses is ever taken
+ * for others, moved, unmapped or given back, nor used by another stream than its arena's: a
+ * captured graph needs every address. While requests are redirected to some pool, all of this mode
+ * keeps to memory that needs no event (fence.h), and gives nothing back.
  * Guarded by the lock of the owning allocator.
  */
 #ifndef PLEAT_PLEATED_H
@@ -57,8 +62,9 @@ PLEAT_NODISCARD pleat_status_t pleat_pleated_grow_single(pleat_allocator_t *allo
 /* Free bytes where the memory of an arena ends. O(blocks of the last handle). */
 uint64_t pleat_pleated_tail_bytes(const pleat_arena_t *arena);
 
-/* First arena of a stream, and the next one; NULL: none. */
-pleat_arena_t *pleat_pleated_arena(const pleat_allocator_t *allocator, pleat_stream_t stream);
+/* First arena of a stream and an owner (NULL: no private pool), and the next one; NULL: none. */
+pleat_arena_t *pleat_pleated_arena(const pleat_allocator_t *allocator,
+                                   const pleat_private_pool_t *owner, pleat_stream_t stream);
 pleat_arena_t *pleat_pleated_next_arena(const pleat_arena_t *arena);
 
 /* A block of pleated mode that was handed out is free and no stream uses it any more. */
@@ -68,20 +74,24 @@ void pleat_pleated_give(pleat_allocator_t *allocator, pleat_block_t *block);
 void pleat_pleated_give_slab(pleat_allocator_t *allocator, pleat_block_t *block);
 
 /*
- * Give back wholly free handles until @p bytes went back (UINT64_MAX: all), those behind the others
- * first; views without live blocks that show them are unmapped before. Only what no work uses goes;
- * with @p can_wait the host waits for it. ERR_OOM_HOST or the device's error: what went stays gone.
+ * Give back wholly free handles of @p owner (a freeable private pool, or NULL: what belongs to
+ * none) until @p bytes went back (UINT64_MAX: all), those behind the others first; views without
+ * live blocks that show them are unmapped before. Only what no work uses goes; with @p can_wait the
+ * host waits for it. ERR_OOM_HOST or the device's error: what went stays gone.
  */
-PLEAT_NODISCARD pleat_status_t pleat_pleated_release(pleat_allocator_t *allocator, uint64_t bytes,
-                                                     bool can_wait, uint64_t *released_out);
+PLEAT_NODISCARD pleat_status_t pleat_pleated_release(pleat_allocator_t *allocator,
+                                                     const pleat_private_pool_t *owner,
+                                                     uint64_t bytes, bool can_wait,
+                                                     uint64_t *released_out);
 
-/* Unmap views without live blocks, used longest ago first, until at least @p count mappings are
- * gone. As above. */
+/* Unmap views without live blocks that belong to no private pool, used longest ago first, until at
+ * least @p count mappings are gone. As above. */
 PLEAT_NODISCARD pleat_status_t pleat_pleated_evict_views(pleat_allocator_t *allocator,
                                                          uint64_t count, bool can_wait);
 
-/* Give back handles that lay idle for longer than the option says and whose work is over; a few a
- * call. The host never waits. Between two looks an eighth of the time goes by. */
+/* Give back handles, but those of private pools, that lay idle for longer than the option says and
+ * whose work is over; a few a call. The host never waits. Between two looks an eighth of the time
+ * goes by. */
 void pleat_pleated_release_idle(pleat_allocator_t *allocator);
 
 /* Give everything back; the allocator is being destroyed. */

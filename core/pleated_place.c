@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "allocator.h"
+#include "fence.h"
 #include "pleated_cost.h"
 
 #define HOME_CANDIDATES 64u
@@ -111,12 +112,36 @@ static void view_add_whole(void *context, pleat_handle_t *handle, uint64_t home_
     }
 }
 
-pleat_view_place_t pleat_place_view(const pleat_allocator_t *allocator, pleat_stream_t stream,
+/* What a view shows: is all of it that a request would take clear? */
+typedef struct view_clearness {
+    pleat_stream_t stream;
+    bool is_clear;
+} view_clearness_t;
+
+static void view_look_for_fences(void *context, pleat_handle_t *handle, uint64_t home_offset,
+                                 uint64_t bytes)
+{
+    view_clearness_t *clearness = context;
+    clearness->is_clear = clearness->is_clear && pleat_fence_is_clear(handle->arena, home_offset,
+                                                                      bytes, clearness->stream);
+}
+
+static bool view_is_clear(const pleat_view_t *view, uint64_t offset, uint64_t bytes,
+                          pleat_stream_t stream)
+{
+    view_clearness_t clearness = {.stream = stream, .is_clear = true};
+    pleat_view_visit(view, offset, bytes, view_look_for_fences, &clearness);
+    return clearness.is_clear;
+}
+
+pleat_view_place_t pleat_place_view(const pleat_allocator_t *allocator,
+                                    const pleat_private_pool_t *owner, pleat_stream_t stream,
                                     bool is_own, uint64_t bytes)
 {
     pleat_view_place_t best = {0};
+    const bool must_be_clear = pleat_allocator_is_redirecting(allocator);
     for (pleat_view_t *view = allocator->views; view != NULL; view = view->next) {
-        if (view->bytes < bytes || (view->stream == stream) != is_own) {
+        if (view->bytes < bytes || view->owner != owner || (view->stream == stream) != is_own) {
             continue;
         }
         const pleat_view_run_t run = pleat_view_find(view, bytes);
@@ -126,6 +151,9 @@ pleat_view_place_t pleat_place_view(const pleat_allocator_t *allocator, pleat_st
         const bool is_high =
             view_is_border(view, run.offset) && !view_is_border(view, run.offset + run.bytes);
         const uint64_t offset = is_high ? run.offset + run.bytes - bytes : run.offset;
+        if (must_be_clear && !view_is_clear(view, offset, bytes, stream)) {
+            continue;
+        }
         view_sum_t sum = {0};
         pleat_view_visit(view, offset, bytes, view_add_whole, &sum);
         if (best.view == NULL || sum.whole_bytes < best.whole_bytes) {
@@ -219,7 +247,20 @@ static void plan_add_handle(pleat_stitch_plan_t *plan, pleat_handle_t *handle)
     }
 }
 
-pleat_status_t pleat_place_collect(const pleat_allocator_t *allocator, pleat_stream_t stream,
+/* All handles of an arena; those that are not clear for @p stream are left out if they must be. */
+static void plan_add_arena(pleat_stitch_plan_t *plan, const pleat_arena_t *arena,
+                           pleat_stream_t stream, bool must_be_clear)
+{
+    for (size_t i = 0; i < arena->handle_count; i++) {
+        pleat_handle_t *handle = arena->handles[i];
+        if (!must_be_clear || pleat_fence_is_clear(arena, handle->offset, handle->bytes, stream)) {
+            plan_add_handle(plan, handle);
+        }
+    }
+}
+
+pleat_status_t pleat_place_collect(const pleat_allocator_t *allocator,
+                                   const pleat_private_pool_t *owner, pleat_stream_t stream,
                                    bool is_all, pleat_stitch_plan_t *plan)
 {
     plan->end_count = 0;
@@ -228,15 +269,17 @@ pleat_status_t pleat_place_collect(const pleat_allocator_t *allocator, pleat_str
     plan->whole_bytes = 0;
     size_t handle_count = 2; /* a free end and a free start beside the wholes */
     for (const pleat_arena_t *one = allocator->arenas; one != NULL; one = one->next) {
-        handle_count += is_all || one->stream == stream ? one->handle_count : 0;
+        if (one->pool.owner == owner && (is_all || one->stream == stream)) {
+            handle_count += one->handle_count;
+        }
     }
     const pleat_status_t status = pleat_place_reserve(plan, handle_count);
     if (status != PLEAT_OK) {
         return status;
     }
     for (const pleat_arena_t *one = allocator->arenas; one != NULL; one = one->next) {
-        for (size_t i = 0; (is_all || one->stream == stream) && i < one->handle_count; i++) {
-            plan_add_handle(plan, one->handles[i]);
+        if (one->pool.owner == owner && (is_all || one->stream == stream)) {
+            plan_add_arena(plan, one, stream, pleat_allocator_is_redirecting(allocator));
         }
     }
     qsort(plan->ends, plan->end_count, sizeof(*plan->ends), candidate_compare_falling);

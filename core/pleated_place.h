@@ -65,15 +65,22 @@ pleat_home_place_t pleat_place_home(const pleat_arena_t *arena, uint64_t bytes);
 /* A free run inside one handle; .block is NULL if there is none. O(its blocks). */
 pleat_home_place_t pleat_place_in_handle(const pleat_handle_t *handle, uint64_t bytes);
 
-/* Best place in the views that were made for @p stream (is_own), or for others. O(their blocks). */
-pleat_view_place_t pleat_place_view(const pleat_allocator_t *allocator, pleat_stream_t stream,
+/*
+ * Best place in the views of @p owner (NULL: no private pool) that were made for @p stream
+ * (is_own), or for others; while requests are redirected only where the memory is clear (fence.h).
+ * O(their blocks).
+ */
+pleat_view_place_t pleat_place_view(const pleat_allocator_t *allocator,
+                                    const pleat_private_pool_t *owner, pleat_stream_t stream,
                                     bool is_own, uint64_t bytes);
 
 /*
- * Collect what can be stitched: of the arenas of @p stream, or of all. ERR_OOM_HOST: the plan is
- * empty. O(handles log handles).
+ * Collect what can be stitched of the arenas of @p owner (NULL: no private pool): those of
+ * @p stream, or all; while requests are redirected only handles that are clear (fence.h).
+ * ERR_OOM_HOST: the plan is empty. O(handles log handles).
  */
 PLEAT_NODISCARD pleat_status_t pleat_place_collect(const pleat_allocator_t *allocator,
+                                                   const pleat_private_pool_t *owner,
                                                    pleat_stream_t stream, bool is_all,
                                                    pleat_stitch_plan_t *plan);
 

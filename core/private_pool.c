@@ -324,7 +324,7 @@ static pleat_status_t redirection_open(pleat_private_pools_t *pools, pleat_pool_
         return status;
     }
     pleat_private_pool_t *pool = pleat_private_pool_find(pools, id);
-    pool->pin_count++;
+    pleat_private_pool_pin(pool);
     const size_t count = atomic_load_explicit(&pools->redirection_count, memory_order_relaxed);
     pools->redirections[count] =
         (pleat_redirection_t){.pool = pool, .filter = filter, .filter_context = filter_context};
@@ -341,7 +341,7 @@ static pleat_status_t redirection_close(pleat_private_pools_t *pools, pleat_pool
         return PLEAT_ERR_INVALID;
     }
     const size_t count = atomic_load_explicit(&pools->redirection_count, memory_order_relaxed);
-    pools->redirections[index].pool->pin_count--;
+    pleat_private_pool_unpin(pools->redirections[index].pool);
     memmove(&pools->redirections[index], &pools->redirections[index + 1],
             (count - index - 1) * sizeof(*pools->redirections));
     atomic_store_explicit(&pools->redirection_count, count - 1, memory_order_relaxed);

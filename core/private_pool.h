@@ -87,6 +87,22 @@ static inline void pleat_private_pool_let_go(pleat_private_pool_t *owner)
     }
 }
 
+/* A pool may not end as long as it is pinned; NULL is ignored. */
+static inline void pleat_private_pool_pin(pleat_private_pool_t *owner)
+{
+    if (owner != NULL) {
+        owner->pin_count++;
+    }
+}
+
+static inline void pleat_private_pool_unpin(pleat_private_pool_t *owner)
+{
+    if (owner != NULL) {
+        PLEAT_ASSERT(owner->pin_count > 0);
+        owner->pin_count--;
+    }
+}
+
 /* End a pool without uses, pins and memory. */
 void pleat_private_pool_end(pleat_private_pools_t *pools, pleat_private_pool_t *pool);
 

@@ -168,6 +168,13 @@ static pleat_status_t reclaim_freeable(pleat_allocator_t *allocator, pleat_priva
     }
     pleat_range_end_unmapped(allocator, &pool->small);
     pleat_range_end_unmapped(allocator, &pool->large);
+    if (allocator->arenas != NULL && !pleat_allocator_is_redirecting(allocator)) {
+        uint64_t released_bytes = 0;
+        status = pleat_pleated_release(allocator, pool, UINT64_MAX, true, &released_bytes);
+        if (status != PLEAT_OK) {
+            return status;
+        }
+    }
     if (pool->holding_count == 0 && pool->pin_count == 0) {
         pleat_private_pool_end(&allocator->private_pools, pool);
     }
@@ -183,7 +190,7 @@ pleat_status_t pleat_reclaim_one_freeable(pleat_allocator_t *allocator, pleat_pr
 }
 
 /* Those of the order that was set, then all; what was emptied once has nothing left. */
-static pleat_status_t reclaim_all_freeable(pleat_allocator_t *allocator)
+pleat_status_t pleat_reclaim_freeable(pleat_allocator_t *allocator)
 {
     pleat_private_pools_t *pools = &allocator->private_pools;
     pleat_status_t status = PLEAT_OK;
@@ -236,7 +243,7 @@ static pleat_block_t *reclaim_search_overflow(pleat_allocator_t *allocator,
 pleat_status_t pleat_reclaim_all(pleat_allocator_t *allocator)
 {
     if (pleat_allocator_is_redirecting(allocator)) {
-        return reclaim_all_freeable(allocator);
+        return pleat_reclaim_freeable(allocator);
     }
     pleat_status_t status = pleat_retire_synchronize(allocator);
     if (status == PLEAT_OK) {
@@ -244,9 +251,9 @@ pleat_status_t pleat_reclaim_all(pleat_allocator_t *allocator)
     }
     if (status == PLEAT_OK && allocator->arenas != NULL) {
         uint64_t released_bytes = 0;
-        status = pleat_pleated_release(allocator, UINT64_MAX, true, &released_bytes);
+        status = pleat_pleated_release(allocator, NULL, UINT64_MAX, true, &released_bytes);
     }
-    return status != PLEAT_OK ? status : reclaim_all_freeable(allocator);
+    return status != PLEAT_OK ? status : pleat_reclaim_freeable(allocator);
 }
 
 /* ---- the chain ---- */

@@ -46,6 +46,9 @@ PLEAT_NODISCARD pleat_status_t pleat_reclaim_pools(pleat_allocator_t *allocator)
 PLEAT_NODISCARD pleat_status_t pleat_reclaim_one_freeable(pleat_allocator_t *allocator,
                                                           pleat_private_pool_t *pool);
 
+/* Give back the free memory of all freeable private pools; waits for no free. */
+PLEAT_NODISCARD pleat_status_t pleat_reclaim_freeable(pleat_allocator_t *allocator);
+
 /* Wait for all waiting frees, then give back all free memory, that of freeable private pools last.
  * While requests are redirected only these: others may wait for nothing. */
 PLEAT_NODISCARD pleat_status_t pleat_reclaim_all(pleat_allocator_t *allocator);

@@ -39,8 +39,7 @@ pleat_block_t *pleat_serve_find(pleat_allocator_t *allocator, const pleat_reques
     return block;
 }
 
-/* Whatever the request may need of host memory, before anything changes. */
-static pleat_status_t serve_reserve(pleat_allocator_t *allocator, pleat_request_t *request)
+pleat_status_t pleat_serve_reserve(pleat_allocator_t *allocator, pleat_request_t *request)
 {
     const size_t block_count = request->backing->supply_block_count + 1; /* one to split off */
     request->bins = pleat_free_set_reserve(&request->pool->free_blocks, request->stream);
@@ -63,6 +62,26 @@ pleat_block_t *pleat_serve_search(pleat_allocator_t *allocator, const pleat_requ
         pleat_pool_take(request->pool, block);
     }
     return block;
+}
+
+/* Let the user free memory, without the lock, and search again if that happened. Others may do
+ * anything meanwhile but end the pool; what was reserved may be gone. */
+static pleat_status_t __attribute__((noinline))
+serve_call_for_memory(pleat_allocator_t *allocator, pleat_request_t *request,
+                      pleat_block_t **block_out)
+{
+    const pleat_free_memory_fn_t free_memory = allocator->free_memory;
+    void *context = allocator->free_memory_context;
+    pleat_private_pool_pin(request->pool->owner);
+    pleat_lock_release(&allocator->lock);
+    const bool is_freed = free_memory(context);
+    pleat_lock_acquire(&allocator->lock);
+    pleat_private_pool_unpin(request->pool->owner);
+    const pleat_status_t status = pleat_serve_reserve(allocator, request);
+    if (status == PLEAT_OK && is_freed) {
+        *block_out = pleat_serve_search(allocator, request);
+    }
+    return status;
 }
 
 static void serve_report_oom(pleat_allocator_t *allocator, const pleat_request_t *request)
@@ -173,6 +192,23 @@ static void serve_hand_out(pleat_allocator_t *allocator, const pleat_request_t *
     }
 }
 
+/* No free block serves the request. */
+static pleat_status_t serve_miss(pleat_allocator_t *allocator, pleat_request_t *request,
+                                 pleat_block_t **block_out)
+{
+    pleat_status_t status = PLEAT_OK;
+    if (allocator->free_memory != NULL) {
+        status = serve_call_for_memory(allocator, request, block_out);
+    }
+    if (status == PLEAT_OK && *block_out == NULL) {
+        status = request->backing->supply(allocator, request, block_out);
+    }
+    if (status == PLEAT_ERR_OOM_DEVICE) {
+        serve_report_oom(allocator, request);
+    }
+    return status;
+}
+
 pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_bytes,
                            pleat_stream_t stream, bool is_single, pleat_devptr_t *ptr_out)
 {
@@ -182,7 +218,7 @@ pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_byte
         status = request.backing->prepare_single(allocator, &request);
     }
     if (status == PLEAT_OK) {
-        status = serve_reserve(allocator, &request);
+        status = pleat_serve_reserve(allocator, &request);
     }
     if (status == PLEAT_OK) {
         status = pleat_retire_poll(allocator);
@@ -192,10 +228,7 @@ pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_byte
     }
     pleat_block_t *block = pleat_serve_search(allocator, &request);
     if (block == NULL) {
-        status = request.backing->supply(allocator, &request, &block);
-        if (status == PLEAT_ERR_OOM_DEVICE) {
-            serve_report_oom(allocator, &request);
-        }
+        status = serve_miss(allocator, &request, &block);
         if (status != PLEAT_OK) {
             return status;
         }

@@ -17,6 +17,11 @@ pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t reque
  * would. It stays in its set. */
 pleat_block_t *pleat_serve_find(pleat_allocator_t *allocator, const pleat_request_t *request);
 
+/* Whatever @p request may need of host memory, before anything changes. ERR_OOM_HOST: nothing
+ * changed. */
+PLEAT_NODISCARD pleat_status_t pleat_serve_reserve(pleat_allocator_t *allocator,
+                                                   pleat_request_t *request);
+
 /* Search the pool of @p request, which counts for the ages of its blocks; a block that is found is
  * taken out of its set. */
 pleat_block_t *pleat_serve_search(pleat_allocator_t *allocator, const pleat_request_t *request);

@@ -59,9 +59,11 @@ pleat_status_t pleat_view_create(pleat_allocator_t *allocator, pleat_stream_t st
         pleat_error_set("no host memory for a view of %zu chunks", count);
         return PLEAT_ERR_OOM_HOST;
     }
+    view->owner = handles[0]->arena->pool.owner;
     view->stream = stream;
     view->piece_count = count;
     for (size_t i = 0; i < count; i++) {
+        PLEAT_ASSERT(handles[i]->arena->pool.owner == view->owner);
         view->pieces[i] =
             (pleat_piece_t){.handle = handles[i], .view = view, .offset = view->bytes};
         view->bytes += handles[i]->bytes;
@@ -249,11 +251,12 @@ static void view_take_part(void *context, pleat_handle_t *handle, uint64_t home_
 pleat_block_t *pleat_view_take(pleat_allocator_t *allocator, pleat_view_t *view, uint64_t offset,
                                uint64_t bytes, pleat_stream_t stream)
 {
-    const pleat_block_identity_t identity = {.address = view->address + offset,
-                                             .bytes = bytes,
-                                             .stream = stream,
-                                             .pool = &allocator->large_pool,
-                                             .use = PLEAT_BLOCK_USE_LIVE};
+    const pleat_block_identity_t identity = {
+        .address = view->address + offset,
+        .bytes = bytes,
+        .stream = stream,
+        .pool = pleat_allocator_pool(allocator, view->owner, false),
+        .use = PLEAT_BLOCK_USE_LIVE};
     pleat_block_t *block = pleat_block_store_make(&allocator->blocks, &identity);
     block->view = view;
     view_taking_t taking = {.allocator = allocator, .link = &block->child[0]};

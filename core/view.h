@@ -21,8 +21,9 @@
 struct pleat_view {
     pleat_devptr_t address;
     uint64_t bytes;
-    pleat_stream_t stream;   /* that it was made for */
-    pleat_stream_t *streams; /* that used it; all work of theirs must be over before it goes */
+    pleat_private_pool_t *owner; /* of its handles; NULL: no private pool */
+    pleat_stream_t stream;       /* that it was made for */
+    pleat_stream_t *streams;     /* that used it; all work of theirs must be over before it goes */
     size_t stream_count;
     uint64_t live_count;
     uint64_t last_used;     /* count of requests served when it was used last */
@@ -40,8 +41,8 @@ typedef struct pleat_view_run {
 } pleat_view_run_t;
 
 /*
- * Map @p count handles, each once, side by side. ERR_OOM_HOST or the device's error: nothing
- * changed. One device call a handle and two more.
+ * Map @p count handles of one owner, each once, side by side. ERR_OOM_HOST or the device's error:
+ * nothing changed. One device call a handle and two more.
  */
 PLEAT_NODISCARD pleat_status_t pleat_view_create(pleat_allocator_t *allocator,
                                                  pleat_stream_t stream,

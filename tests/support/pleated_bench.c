@@ -36,8 +36,8 @@ pleat_arena_t *bench_arena(const fixture_t *f, pleat_stream_t stream)
 {
     bench_reserve(f, 8);
     pleat_arena_t *arena = NULL;
-    FIXTURE_REQUIRE(pleat_arena_create(f->allocator, stream, 0, &arena) == PLEAT_OK, "arena: %s",
-                    pleat_last_error());
+    FIXTURE_REQUIRE(pleat_arena_create(f->allocator, NULL, stream, 0, &arena) == PLEAT_OK,
+                    "arena: %s", pleat_last_error());
     return arena;
 }
 

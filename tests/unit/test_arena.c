@@ -217,13 +217,13 @@ Test(arena, an_arena_that_cannot_be_made_leaves_nothing, .timeout = 5)
     cr_assert(pleat_block_store_reserve(&f.allocator->blocks, 8));
     fixture_state_t before = fixture_state(&f);
     fixture_fail_call(&f, PLEAT_VMM_CALL_MEM_INFO, 1, PLEAT_ERR_DRIVER);
-    cr_expect(eq(int, pleat_arena_create(f.allocator, 1, 0, &arena), PLEAT_ERR_DRIVER));
+    cr_expect(eq(int, pleat_arena_create(f.allocator, NULL, 1, 0, &arena), PLEAT_ERR_DRIVER));
     fixture_fail_call(&f, PLEAT_VMM_CALL_ADDRESS_RESERVE, 1, PLEAT_ERR_OOM_DEVICE);
-    cr_expect(eq(int, pleat_arena_create(f.allocator, 1, 0, &arena), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(int, pleat_arena_create(f.allocator, NULL, 1, 0, &arena), PLEAT_ERR_OOM_DEVICE));
     unsigned failures = 0;
     for (unsigned nth = 1; arena == NULL; nth++) {
         host_fault_after(nth);
-        const pleat_status_t status = pleat_arena_create(f.allocator, 1, 0, &arena);
+        const pleat_status_t status = pleat_arena_create(f.allocator, NULL, 1, 0, &arena);
         host_fault_after(0);
         if (status != PLEAT_OK) {
             cr_expect(eq(int, status, PLEAT_ERR_OOM_HOST));

@@ -790,12 +790,12 @@ Test(backing_pleated, memory_that_a_live_view_shows_stays, .timeout = 5)
     pleat_view_t *view = bench_view(&f, 0, handles, 2);
     pleat_block_t *block = bench_take_view(&f, view, 2, 4); /* in the first of them only */
     uint64_t released_bytes = 0;
-    cr_assert(
-        eq(int, pleat_pleated_release(f.allocator, UINT64_MAX, true, &released_bytes), PLEAT_OK));
+    cr_assert(eq(int, pleat_pleated_release(f.allocator, NULL, UINT64_MAX, true, &released_bytes),
+                 PLEAT_OK));
     cr_expect(eq(u64, released_bytes, 0));
     pleat_view_give(f.allocator, block);
-    cr_assert(
-        eq(int, pleat_pleated_release(f.allocator, MIB(10), true, &released_bytes), PLEAT_OK));
+    cr_assert(eq(int, pleat_pleated_release(f.allocator, NULL, MIB(10), true, &released_bytes),
+                 PLEAT_OK));
     cr_expect(eq(u64, released_bytes, MIB(16))); /* no more than needed, but whole */
     fixture_check_and_destroy(&f);
 }

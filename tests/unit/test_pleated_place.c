@@ -89,16 +89,16 @@ Test(pleated_place, views_are_tried_by_whose_they_are, .timeout = 5)
 {
     fixture_t f = bench_create(200, NULL);
     pleat_arena_t *arena = make_arena(&f, 1);
-    cr_expect(eq(ptr, pleat_place_view(f.allocator, 1, true, MIB(4)).view, NULL));
+    cr_expect(eq(ptr, pleat_place_view(f.allocator, NULL, 1, true, MIB(4)).view, NULL));
     pleat_handle_t **h = arena->handles;
     pleat_view_t *own = bench_view(&f, 1, (pleat_handle_t *[]){h[2], h[0]}, 2);
     pleat_view_t *foreign = bench_view(&f, 2, (pleat_handle_t *[]){h[3], h[1]}, 2);
-    const pleat_view_place_t mine = pleat_place_view(f.allocator, 1, true, MIB(10));
+    const pleat_view_place_t mine = pleat_place_view(f.allocator, NULL, 1, true, MIB(10));
     cr_expect(eq(ptr, mine.view, own));
     cr_expect(eq(u64, mine.whole_bytes, MIB(16)));
     cr_expect(eq(u64, mine.inside_bytes, MIB(10)));
-    cr_expect(eq(ptr, pleat_place_view(f.allocator, 1, false, MIB(10)).view, foreign));
-    cr_expect(eq(ptr, pleat_place_view(f.allocator, 1, true, MIB(17)).view, NULL));
+    cr_expect(eq(ptr, pleat_place_view(f.allocator, NULL, 1, false, MIB(10)).view, foreign));
+    cr_expect(eq(ptr, pleat_place_view(f.allocator, NULL, 1, true, MIB(17)).view, NULL));
     fixture_check_and_destroy(&f);
 }
 
@@ -110,7 +110,7 @@ Test(pleated_place, the_view_that_breaks_least_is_chosen, .timeout = 5)
     (void)bench_view(&f, 1, (pleat_handle_t *[]){h[2], h[0]}, 2);
     pleat_view_t *broken = bench_view(&f, 1, (pleat_handle_t *[]){h[3], h[1]}, 2);
     (void)bench_take(&f, arena, 24, 2); /* [0, 2) of the second view */
-    const pleat_view_place_t place = pleat_place_view(f.allocator, 1, true, MIB(6));
+    const pleat_view_place_t place = pleat_place_view(f.allocator, NULL, 1, true, MIB(6));
     cr_expect(eq(ptr, place.view, broken));
     cr_expect(eq(u64, place.offset, MIB(2)));
     cr_expect(eq(u64, place.whole_bytes, 0));
@@ -124,7 +124,7 @@ Test(pleated_place, the_rest_of_a_view_stays_at_a_border, .timeout = 5)
     pleat_handle_t **h = arena->handles;
     (void)bench_view(&f, 1, (pleat_handle_t *[]){h[2], h[0]}, 2);
     (void)bench_take(&f, arena, 5, 3); /* [13, 16) of the view: free [0, 13) */
-    const pleat_view_place_t place = pleat_place_view(f.allocator, 1, true, MIB(9));
+    const pleat_view_place_t place = pleat_place_view(f.allocator, NULL, 1, true, MIB(9));
     cr_expect(eq(u64, place.offset, MIB(4)));
     fixture_check_and_destroy(&f);
 }
@@ -174,7 +174,7 @@ static void expect_stitch(const ends_t *rows, size_t count, unsigned mib, bool i
     fixture_t f = bench_create(400, NULL);
     const pleat_arena_t *arena = make_ends(&f, rows, count);
     pleat_stitch_plan_t *plan = &f.allocator->plan;
-    cr_assert(eq(int, pleat_place_collect(f.allocator, 0, false, plan), PLEAT_OK));
+    cr_assert(eq(int, pleat_place_collect(f.allocator, NULL, 0, false, plan), PLEAT_OK));
     const pleat_stitch_place_t place = pleat_place_stitch(plan, MIB(mib), is_tight);
     cr_expect(eq(str, (char *)stitch_text(arena, plan, &place), (char *)wanted));
     fixture_check_and_destroy(&f);
@@ -230,7 +230,7 @@ Test(pleated_place, near_the_peak_free_ends_are_used_up, .timeout = 5)
     fixture_t f = bench_create(400, NULL);
     (void)make_ends(&f, rows, 7);
     pleat_stitch_plan_t *plan = &f.allocator->plan;
-    cr_assert(eq(int, pleat_place_collect(f.allocator, 0, false, plan), PLEAT_OK));
+    cr_assert(eq(int, pleat_place_collect(f.allocator, NULL, 0, false, plan), PLEAT_OK));
     const pleat_stitch_place_t tight = pleat_place_stitch(plan, MIB(14), true);
     cr_expect(tight.is_found);
     cr_expect(eq(u64, tight.partial_bytes, MIB(14)));
@@ -244,15 +244,15 @@ Test(pleated_place, only_the_streams_memory_is_collected_or_all, .timeout = 5)
     pleat_arena_t *other = make_arena(&f, 2);
     (void)bench_take(&f, other, 2, 4);
     pleat_stitch_plan_t *plan = &f.allocator->plan;
-    cr_assert(eq(int, pleat_place_collect(f.allocator, 1, false, plan), PLEAT_OK));
+    cr_assert(eq(int, pleat_place_collect(f.allocator, NULL, 1, false, plan), PLEAT_OK));
     cr_expect(eq(sz, plan->whole_count, 4));
     cr_expect(eq(sz, plan->end_count + plan->start_count, 0));
-    cr_assert(eq(int, pleat_place_collect(f.allocator, 1, true, plan), PLEAT_OK));
+    cr_assert(eq(int, pleat_place_collect(f.allocator, NULL, 1, true, plan), PLEAT_OK));
     cr_expect(eq(sz, plan->whole_count, 7));
     cr_expect(eq(sz, plan->end_count, 1));
     cr_expect(eq(sz, plan->start_count, 1));
     cr_expect(eq(u64, plan->whole_bytes, MIB(56)));
-    cr_assert(eq(int, pleat_place_collect(f.allocator, 5, false, plan), PLEAT_OK));
+    cr_assert(eq(int, pleat_place_collect(f.allocator, NULL, 5, false, plan), PLEAT_OK));
     cr_expect(eq(sz, plan->whole_count, 0));
     fixture_check_and_destroy(&f);
 }
@@ -267,7 +267,7 @@ Test(pleated_place, a_plan_without_host_memory_is_empty, .timeout = 5)
     for (unsigned nth = 1; status != PLEAT_OK; nth++) {
         pleat_stitch_plan_fini(plan);
         host_fault_after(nth);
-        status = pleat_place_collect(f.allocator, 1, false, plan);
+        status = pleat_place_collect(f.allocator, NULL, 1, false, plan);
         host_fault_after(0);
         if (status != PLEAT_OK) {
             cr_expect(eq(int, status, PLEAT_ERR_OOM_HOST));
