@@ -399,6 +399,6 @@ Test(session, all_bundled_sessions_and_cases_load, .timeout = 60)
     cr_expect(eq(uint, load_folder(PLEAT_TEST_DATA "/sessions", ".oracle.xz", &calls), 67));
     cr_expect(eq(u64, calls, 143063));
     calls = 0;
-    cr_expect(eq(uint, load_folder(PLEAT_TEST_DATA "/cases", ".case", &calls), 60));
+    cr_expect(eq(uint, load_folder(PLEAT_TEST_DATA "/cases", ".case", &calls), 67));
     cr_expect(lt(u64, 12000, calls));
 }
