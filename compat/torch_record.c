@@ -315,3 +315,22 @@ pleat_status_t pleat_torch_take_stack(pleat_torch_reader_t *reader, const pleat_
     *stack_out = list->mark - 1;
     return PLEAT_OK;
 }
+
+pleat_status_t pleat_torch_take_kept_stack(pleat_torch_reader_t *reader,
+                                           const pleat_torch_dict_t *dict, uint32_t *stack_out)
+{
+    pleat_status_t status = pleat_torch_take_stack(reader, dict, stack_out);
+    const pleat_pickle_items_t *list = pleat_pickle_items(pleat_pickle_find(dict->items, "frames"));
+    if (status != PLEAT_OK || list == NULL || list->count > 0) {
+        return status;
+    }
+    if (reader->empty_stack == 0) {
+        pleat_pickle_items_t empty = {.offset = list->offset};
+        status = torch_add_stack(reader, &dict->place, &empty);
+        reader->empty_stack = empty.mark;
+    }
+    if (status == PLEAT_OK) {
+        *stack_out = reader->empty_stack - 1;
+    }
+    return status;
+}

@@ -36,6 +36,7 @@ typedef struct pleat_torch_reader {
     pleat_pickle_source_t source;
     pleat_torch_own_t *own;
     pleat_torch_snapshot_t *snapshot;
+    uint32_t empty_stack; /* index of the stack without frames, plus one; 0: none yet */
 } pleat_torch_reader_t;
 
 /* Where a value stands, for messages: segments[3].blocks[0]. */
@@ -103,5 +104,9 @@ pleat_status_t pleat_torch_open_records(const pleat_torch_reader_t *reader,
 /* The stack of the key `frames`; without one, or an empty one, PLEAT_TORCH_STACK_ABSENT. */
 pleat_status_t pleat_torch_take_stack(pleat_torch_reader_t *reader, const pleat_torch_dict_t *dict,
                                       uint32_t *stack_out);
+
+/* The same, but an empty list is a stack without frames: they were kept, and nothing was left. */
+pleat_status_t pleat_torch_take_kept_stack(pleat_torch_reader_t *reader,
+                                           const pleat_torch_dict_t *dict, uint32_t *stack_out);
 
 #endif

@@ -379,7 +379,7 @@ static pleat_status_t torch_read_entry(pleat_torch_reader_t *reader, const pleat
                                        &entry->user_metadata);
     }
     if (status == PLEAT_OK) {
-        status = pleat_torch_take_stack(reader, dict, &entry->stack);
+        status = pleat_torch_take_kept_stack(reader, dict, &entry->stack);
     }
     if (status == PLEAT_OK && entry->action != PLEAT_ACTION_OOM &&
         !pleat_add_checked(entry->address, entry->bytes, &end)) {

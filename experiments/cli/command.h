@@ -40,6 +40,7 @@ typedef struct pleat_cli_command {
     X(conf)                       \
     X(summary)                    \
     X(stats)                      \
+    X(snapshot)                   \
     X(convert)                    \
     X(probe)
 

@@ -20,7 +20,8 @@
 extern "C" {
 #endif
 
-/* A stack of an entry whose `frames` were not kept: the key is absent, or the list is empty. */
+/* The stack of what has none: an entry whose `frames` were not kept, so that the key is absent; a
+ * block or segment whose list is empty or absent. */
 #define PLEAT_TORCH_STACK_ABSENT UINT32_MAX
 
 /* Most entries that the history of a device may have, and frames, stacks or blocks a snapshot. */
