@@ -42,6 +42,7 @@ static struct {
     pthread_mutex_t lock;
     pleat_vmm_t *vmm;
     uint64_t contexts;
+    bool is_initialized;
     uint64_t devices;
     uint64_t mapping;
     uint64_t file_handles;
@@ -218,16 +219,19 @@ static void pause_locked(void)
 pleat_cu_result_t cuInit(unsigned int flags)
 {
     (void)flags;
-    const pleat_cu_result_t result = begin(__func__, false);
-    return end(result != PLEAT_CU_OK
-                   ? result
-                   : (fake.devices == 0 ? (pleat_cu_result_t)PLEAT_CU_NO_DEVICE : PLEAT_CU_OK));
+    pleat_cu_result_t result = begin(__func__, false);
+    if (result == PLEAT_CU_OK && fake.devices == 0) {
+        result = PLEAT_CU_NO_DEVICE;
+    }
+    fake.is_initialized |= result == PLEAT_CU_OK;
+    return end(result);
 }
 
 pleat_cu_result_t cuDeviceGetCount(int *count_out)
 {
+    const pleat_cu_result_t result = begin(__func__, false);
     *count_out = (int)fake.devices;
-    return end(begin(__func__, false));
+    return end(result != PLEAT_CU_OK || fake.is_initialized ? result : 3 /* not initialised */);
 }
 
 pleat_cu_result_t cuDeviceGet(pleat_cu_device_t *device_out, int index)
@@ -481,7 +485,7 @@ static pleat_cu_result_t wait_event(pleat_event_t event)
 
 pleat_cu_result_t cuEventSynchronize(pleat_cu_event_t event)
 {
-    const pleat_cu_result_t result = begin_unsafe(__func__);
+    const pleat_cu_result_t result = begin(__func__, true);
     return end(result != PLEAT_CU_OK ? result : wait_event(event_of(event)));
 }
 

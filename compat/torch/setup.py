@@ -1,0 +1,145 @@
+"""Builds pleat_torch against the PyTorch that is installed.
+
+    pip install --no-build-isolation ./compat/torch
+
+The C sources of Pleat are compiled into the extension: nothing else of Pleat has to be installed.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from setuptools import setup
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+TORCH_VERSION = "2.11"
+
+try:
+    import torch
+    from torch.utils import cpp_extension
+except ImportError as error:
+    sys.exit(
+        "pleat_torch is built against the PyTorch that it will run with, and that cannot be "
+        f"imported here ({error}).\nInstall PyTorch {TORCH_VERSION} first; then, so that pip does "
+        "not build in an environment of its own:\n\n"
+        "    pip install --no-build-isolation ./compat/torch\n"
+    )
+
+
+def check_torch():
+    """Refuse a PyTorch that this package cannot serve."""
+    if not re.match(re.escape(TORCH_VERSION) + r"\.", torch.__version__):
+        sys.exit(
+            f"pleat_torch is for PyTorch {TORCH_VERSION}; this is {torch.__version__}, whose interface "
+            "of allocators may differ."
+        )
+    if torch.version.cuda is None:
+        sys.exit(
+            f"pleat_torch needs a PyTorch that was built for CUDA; this is {torch.__version__}."
+        )
+
+
+def pleat_version():
+    """The version of Pleat, written once in its lowest header."""
+    text = (ROOT / "vmm/include/pleat/base.h").read_text()
+    return re.search(r'PLEAT_VERSION_STRING "([^"]+)"', text).group(1)
+
+
+def cuda_include_dirs():
+    """Where the headers of the CUDA runtime are: a toolkit's, or those that came with PyTorch."""
+    dirs = []
+    if cpp_extension.CUDA_HOME is not None:
+        dirs.append(Path(cpp_extension.CUDA_HOME) / "include")
+    packages = Path(torch.__file__).resolve().parent.parent / "nvidia"
+    dirs += [packages / "cu13/include", packages / "cuda_runtime/include"]
+    found = [str(path) for path in dirs if (path / "cuda_runtime_api.h").is_file()]
+    if not found:
+        looked = ", ".join(str(path) for path in dirs)
+        sys.exit(
+            f"pleat_torch needs cuda_runtime_api.h, which is in none of {looked}.\nSet CUDA_HOME to "
+            "a CUDA toolkit, or install the package nvidia-cuda-runtime."
+        )
+    return found[:1]
+
+
+INCLUDE_DIRS = [
+    str(ROOT / name)
+    for name in (
+        "vmm/include",
+        "core/include",
+        "compat/include",
+        "",
+        "vmm",
+        "core",
+        "compat",
+        "compat/torch",
+    )
+]
+
+
+def library_sources(folder):
+    """The sources that the folder's CMakeLists.txt gives to the library."""
+    text = (folder / "CMakeLists.txt").read_text()
+    listed = re.search(r"target_sources\(\s*pleat_internal\s+PRIVATE([^)]*)\)", text).group(1)
+    return [folder / name for name in listed.split()]
+
+
+def c_sources():
+    """The C sources of the library, and those of the backend."""
+    folders = (ROOT / "vmm", ROOT / "core", ROOT / "compat")
+    library = [source for folder in folders for source in library_sources(folder)]
+    return library + sorted((HERE / "src").glob("*.c"))
+
+
+def compile_c(source, folder):
+    """Compile one C source; returns its object."""
+    target = folder / (str(source.relative_to(ROOT).with_suffix("")).replace(os.sep, "_") + ".o")
+    compiler = os.environ.get("CC", "cc").split()
+    flags = ["-std=c17", "-O2", "-g1", "-fPIC", "-D_GNU_SOURCE", "-DPLEAT_CHECKS=1", "-pthread"]
+    command = compiler + flags + [f"-I{path}" for path in INCLUDE_DIRS]
+    subprocess.run(command + ["-c", str(source), "-o", str(target)], check=True)
+    return str(target)
+
+
+class BuildBackend(cpp_extension.BuildExtension):
+    """Compiles the C sources first: PyTorch's own build knows C++ only."""
+
+    def build_extensions(self):
+        folder = Path(self.build_temp).resolve() / "pleat"
+        folder.mkdir(parents=True, exist_ok=True)
+        jobs = int(os.environ.get("MAX_JOBS", os.cpu_count() or 1))
+        with ThreadPoolExecutor(jobs) as pool:
+            objects = list(pool.map(lambda source: compile_c(source, folder), c_sources()))
+        # The library's names stay inside, so that another copy in the process does not matter.
+        script = folder / "names.map"
+        script.write_text("{ local: pleat_*; };\n")
+        for extension in self.extensions:
+            extension.extra_objects = objects
+            extension.extra_link_args = [f"-Wl,--version-script={script}", "-pthread", "-ldl", "-lm"]
+        super().build_extensions()
+
+
+check_torch()
+setup(
+    name="pleat_torch",
+    version=pleat_version(),
+    description="Pleat as the CUDA memory allocator of PyTorch",
+    packages=["pleat_torch"],
+    package_data={"pleat_torch": ["py.typed", "_C.pyi"]},
+    python_requires=">=3.10",
+    ext_modules=[
+        cpp_extension.CppExtension(
+            name="pleat_torch._C",
+            sources=[str(path.relative_to(HERE)) for path in sorted((HERE / "src").glob("*.cpp"))],
+            include_dirs=INCLUDE_DIRS + [str(HERE / "src")] + cuda_include_dirs(),
+            libraries=["c10_cuda"],
+            extra_compile_args={"cxx": ["-O2", "-g1", "-Wall"]},
+        )
+    ],
+    cmdclass={"build_ext": BuildBackend},
+    zip_safe=False,
+)
