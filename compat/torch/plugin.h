@@ -17,15 +17,13 @@
 extern "C" {
 #endif
 
-/** Memory for work on @p stream; NULL for size 0, and for a failure. @par Cost that of pleat_alloc.
- */
+/** Memory for work on @p stream; NULL for size 0 or a failure. @par Cost that of pleat_alloc. */
 PLEAT_API void *pleat_torch_malloc(size_t size, int device, void *stream);
 
 /** Free it; @p size and @p stream are what malloc got. @par Cost that of pleat_free. */
 PLEAT_API void pleat_torch_free(void *ptr, size_t size, int device, void *stream);
 
-/** CUDA starts: read the configuration, and tell what is wrong with it. @par Cost that of reading.
- */
+/** CUDA starts: read the configuration and tell what is wrong with it. @par Cost that of it. */
 PLEAT_API void pleat_torch_init(int device_count);
 
 /** Empty all caches (torch.cuda.empty_cache). @par Cost that of pleat_empty_cache. */
@@ -37,6 +35,13 @@ PLEAT_API void pleat_torch_memory_fraction(double fraction, int device);
 /** Work on @p stream uses @p ptr; free waits for it. @par Cost that of pleat_record_stream. */
 PLEAT_API void pleat_torch_record_stream(void *ptr, void *stream);
 
+/**
+ * Start and size of the segment around @p ptr, which PyTorch asks for when it shares memory between
+ * processes; @p ptr itself, and @p size_out untouched, if no live allocation starts there.
+ * @par Cost O(blocks of the segment).
+ */
+PLEAT_API void *pleat_torch_base_alloc(void *ptr, size_t *size_out);
+
 /*
  * Private pools of CUDA graphs; first and second are the two numbers of PyTorch's pool id. The
  * filter that PyTorch hands to begin is a C++ object and stays unused. Instead, while a redirection
@@ -44,9 +49,10 @@ PLEAT_API void pleat_torch_record_stream(void *ptr, void *stream);
  *   - if the request's stream is captured: into the pool of that capture. A capture belongs to the
  *     redirection that the requesting thread opened, if that has none yet, else to the last
  *     opened that has none.
- *   - if the stream is not captured: as long as the redirection has seen no capture, if the thread
- * is the one that opened it. For a capture that is what PyTorch's own filter says; the second rule
- * serves redirections without a capture.
+ *   - if the stream is not captured: as long as the redirection has seen no capture, if the
+ *     thread is the one that opened it.
+ * For a capture that is what PyTorch's own filter says; the second rule is for redirections without
+ * a capture.
  */
 
 /** Open a redirection to a pool, which is made if need be. @par Cost that of pleat_pool_begin. */

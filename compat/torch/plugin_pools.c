@@ -2,11 +2,11 @@
  * plugin_pools: private pools of the plug-in (plugin.h): which request goes to which pool.
  *
  * Invariants:
- *   R1  An open redirection stands in one slot; its pool is redirected to in its device's
- * allocator. R2  A capture is bound to one redirection of a device at most, and stays so until that
- * closes. Slots are taken and given under the lock here. The filters run under the lock of an
- * allocator, which is taken inside of it: they take no lock, and read the slots' atomic fields.
- * Filters of one device never run at once, so that R2 needs no more.
+ *   R1  An open redirection stands in one slot; the allocator of its device redirects to its pool.
+ *   R2  A capture is bound to one redirection of a device at most, until that closes.
+ * Slots are taken and given under the lock here. The filters run under the lock of an allocator,
+ * which is taken inside of it: they take no lock, and read the slots' atomic fields. Filters of one
+ * device never run at once, so that R2 needs no more.
  */
 #include "plugin.h"
 
@@ -159,4 +159,22 @@ void pleat_torch_release_pool(int device, unsigned long long first, unsigned lon
         pleat_torch_tell(PLEAT_TORCH_POOL_RELEASE, "a private pool was not released",
                          pleat_last_error());
     }
+}
+
+/* ---- segments ---- */
+
+void *pleat_torch_base_alloc(void *ptr, size_t *size_out)
+{
+    for (int device = 0; device < PLEAT_DEVICE_TABLE_COUNT; device++) {
+        pleat_allocator_t *allocator = pleat_device_table_find(device);
+        pleat_pointer_info_t info = PLEAT_POINTER_INFO_INIT;
+        if (allocator != NULL &&
+            pleat_find_pointer(allocator, (pleat_devptr_t)(uintptr_t)ptr, &info) == PLEAT_OK) {
+            if (size_out != NULL) {
+                *size_out = info.segment_bytes;
+            }
+            return (void *)(uintptr_t)info.segment_address;
+        }
+    }
+    return ptr;
 }

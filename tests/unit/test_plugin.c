@@ -176,6 +176,25 @@ Test(plugin, a_forked_child_leaves_memory_alone, .timeout = 20)
     pleat_torch_free(ptr, 512, 0, NULL);
 }
 
+Test(plugin, the_segment_around_memory_is_found, .timeout = 20)
+{
+    begin("");
+    fake_set("devices", 2);
+    void *other = pleat_torch_malloc(512, 0, NULL);
+    void *first = pleat_torch_malloc(MALLOC_BYTES, 1, NULL);
+    void *second = pleat_torch_malloc(MALLOC_BYTES, 1, NULL);
+    size_t size = 7;
+    cr_expect(eq(ptr, pleat_torch_base_alloc(second, &size), first));
+    cr_expect(eq(sz, size, 20 << 20));
+    cr_expect(eq(ptr, pleat_torch_base_alloc(other, &size), other));
+    cr_expect(eq(sz, size, 2 << 20));
+    cr_expect(eq(ptr, pleat_torch_base_alloc(second, NULL), first));
+    int foreign = 0;
+    cr_expect(eq(ptr, pleat_torch_base_alloc(&foreign, &size), &foreign));
+    cr_expect(eq(sz, size, 2 << 20));
+    cr_expect(eq(int, times_told("pleat"), 0));
+}
+
 /* ---- private pools ---- */
 
 static void begin_pool(unsigned long long number)

@@ -19,6 +19,7 @@ _HOOKS = (
     ("set_init_fn", "pleat_torch_init"),
     ("set_reset_fn", "pleat_torch_reset"),
     ("set_memory_fraction_fn", "pleat_torch_memory_fraction"),
+    ("set_base_alloc_fn", "pleat_torch_base_alloc"),
     ("set_record_stream_fn", "pleat_torch_record_stream"),
     ("set_begin_allocate_to_pool", "pleat_torch_begin_allocate_to_pool"),
     ("set_end_allocate_to_pool_fn", "pleat_torch_end_allocate_to_pool"),
