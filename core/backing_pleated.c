@@ -23,25 +23,6 @@ static pleat_request_t pleated_slab_request(pleat_allocator_t *allocator,
                              .pool = pleat_allocator_pool(allocator, request->pool->owner, false)};
 }
 
-/* One free small block over a slab, in no set. */
-static pleat_block_t *pleated_make_slab(pleat_allocator_t *allocator,
-                                        const pleat_request_t *request, pleat_block_t *slab)
-{
-    const pleat_block_identity_t identity = {.address = slab->address,
-                                             .bytes = slab->bytes,
-                                             .stream = slab->stream,
-                                             .pool = request->pool,
-                                             .bins = request->bins,
-                                             .use = PLEAT_BLOCK_USE_FREE};
-    pleat_block_t *block = pleat_block_store_make(&allocator->blocks, &identity);
-    block->slab = slab;
-    slab->use = PLEAT_BLOCK_USE_SLAB;
-    pleat_stats_t *stats = &allocator->stats;
-    pleat_stat_decrease(&stats->reserved_bytes[PLEAT_STAT_LARGE_POOL], (int64_t)slab->bytes);
-    pleat_stat_increase(&stats->reserved_bytes[PLEAT_STAT_SMALL_POOL], (int64_t)slab->bytes);
-    return block;
-}
-
 typedef pleat_status_t (*pleated_find_fn_t)(pleat_allocator_t *allocator,
                                             const pleat_request_t *request,
                                             pleat_block_t **block_out);
@@ -66,7 +47,7 @@ static pleat_status_t pleated_find(pleat_allocator_t *allocator, const pleat_req
             pleat_error_set("no host memory for blocks");
             return PLEAT_ERR_OOM_HOST;
         }
-        *block_out = pleated_make_slab(allocator, request, slab);
+        *block_out = pleat_pleated_make_slab(allocator, request, slab);
     }
     return status;
 }

@@ -241,6 +241,8 @@ pleat_status_t pleat_fence_order(pleat_allocator_t *allocator, pleat_arena_t *ar
                                  uint64_t offset, uint64_t bytes, pleat_stream_t stream,
                                  pleat_fence_t **fence_out)
 {
+    PLEAT_ASSERT(!pleat_allocator_is_redirecting(allocator) ||
+                 pleat_fence_is_clear(arena, offset, bytes, stream));
     *fence_out = NULL;
     if (arena->stream == stream && arena->fences == NULL) {
         return PLEAT_OK;

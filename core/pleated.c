@@ -141,6 +141,24 @@ pleat_status_t pleat_pleated_take_stitch(pleat_allocator_t *allocator,
     return PLEAT_OK;
 }
 
+pleat_block_t *pleat_pleated_make_slab(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                       pleat_block_t *slab)
+{
+    const pleat_block_identity_t identity = {.address = slab->address,
+                                             .bytes = slab->bytes,
+                                             .stream = slab->stream,
+                                             .pool = request->pool,
+                                             .bins = request->bins,
+                                             .use = PLEAT_BLOCK_USE_FREE};
+    pleat_block_t *block = pleat_block_store_make(&allocator->blocks, &identity);
+    block->slab = slab;
+    slab->use = PLEAT_BLOCK_USE_SLAB;
+    pleat_stats_t *stats = &allocator->stats;
+    pleat_stat_decrease(&stats->reserved_bytes[PLEAT_STAT_LARGE_POOL], (int64_t)slab->bytes);
+    pleat_stat_increase(&stats->reserved_bytes[PLEAT_STAT_SMALL_POOL], (int64_t)slab->bytes);
+    return block;
+}
+
 /* ---- growth ---- */
 
 pleat_arena_t *pleat_pleated_next_arena(const pleat_arena_t *arena)
@@ -172,13 +190,18 @@ static void arena_end(pleat_allocator_t *allocator, pleat_arena_t *arena)
     pleat_arena_destroy(allocator, arena);
 }
 
-uint64_t pleat_pleated_tail_bytes(const pleat_arena_t *arena)
+uint64_t pleat_pleated_tail_bytes(const pleat_allocator_t *allocator, const pleat_arena_t *arena)
 {
     if (arena->handle_count == 0) {
         return 0;
     }
     const pleat_block_t *block = pleat_arena_free_block(arena, pleat_arena_end(arena) - 1);
-    return block == NULL ? 0 : block->bytes;
+    if (block == NULL || (pleat_allocator_is_redirecting(allocator) &&
+                          !pleat_fence_is_clear(arena, block->address - arena->address,
+                                                block->bytes, arena->stream))) {
+        return 0;
+    }
+    return block->bytes;
 }
 
 /* The arena of the request's stream that has addresses left for @p bytes behind its memory: one
@@ -193,7 +216,7 @@ static pleat_arena_t *grow_find_arena(const pleat_allocator_t *allocator,
         if (bytes > arena->bytes - pleat_arena_end(arena)) {
             continue;
         }
-        if (pleat_pleated_tail_bytes(arena) + bytes >= request->bytes) {
+        if (pleat_pleated_tail_bytes(allocator, arena) + bytes >= request->bytes) {
             return arena;
         }
         found = found == NULL ? arena : found;

@@ -59,8 +59,9 @@ PLEAT_NODISCARD pleat_status_t pleat_pleated_grow_single(pleat_allocator_t *allo
                                                          uint64_t bytes,
                                                          pleat_home_place_t *place_out);
 
-/* Free bytes where the memory of an arena ends. O(blocks of the last handle). */
-uint64_t pleat_pleated_tail_bytes(const pleat_arena_t *arena);
+/* Free bytes where the memory of an arena ends; while requests are redirected 0 if they are not all
+ * clear (fence.h). O(blocks of the last handle + fences). */
+uint64_t pleat_pleated_tail_bytes(const pleat_allocator_t *allocator, const pleat_arena_t *arena);
 
 /* First arena of a stream and an owner (NULL: no private pool), and the next one; NULL: none. */
 pleat_arena_t *pleat_pleated_arena(const pleat_allocator_t *allocator,
@@ -69,6 +70,11 @@ pleat_arena_t *pleat_pleated_next_arena(const pleat_arena_t *arena);
 
 /* A block of pleated mode that was handed out is free and no stream uses it any more. */
 void pleat_pleated_give(pleat_allocator_t *allocator, pleat_block_t *block);
+
+/* Cut a block that was taken, but not handed out, into small ones for @p request, a small one whose
+ * bins are known: returns one free small block over it, in no set. A block must be in reserve. */
+pleat_block_t *pleat_pleated_make_slab(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                       pleat_block_t *slab);
 
 /* A slab's last small block was freed and merged: give the slab back. */
 void pleat_pleated_give_slab(pleat_allocator_t *allocator, pleat_block_t *block);

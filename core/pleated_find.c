@@ -165,7 +165,7 @@ uint64_t pleat_pleated_needed_bytes(const pleat_allocator_t *allocator,
     for (const pleat_arena_t *arena =
              pleat_pleated_arena(allocator, request->pool->owner, request->stream);
          arena != NULL; arena = pleat_pleated_next_arena(arena)) {
-        const uint64_t tail = pleat_pleated_tail_bytes(arena);
+        const uint64_t tail = pleat_pleated_tail_bytes(allocator, arena);
         const uint64_t needed =
             tail >= request->bytes
                 ? 0
@@ -175,6 +175,16 @@ uint64_t pleat_pleated_needed_bytes(const pleat_allocator_t *allocator,
         }
     }
     return least;
+}
+
+/* Where the memory of an arena ends. */
+static pleat_home_place_t pleated_place_at_end(const pleat_arena_t *arena, uint64_t bytes)
+{
+    const uint64_t end = pleat_arena_end(arena);
+    pleat_block_t *block = pleat_arena_free_block(arena, end - 1);
+    return block == NULL || block->bytes < bytes
+               ? (pleat_home_place_t){0}
+               : (pleat_home_place_t){.block = block, .offset = end - bytes};
 }
 
 static pleat_status_t pleated_grow_and_take(pleat_allocator_t *allocator,
@@ -187,7 +197,9 @@ static pleat_status_t pleated_grow_and_take(pleat_allocator_t *allocator,
     if (status != PLEAT_OK) {
         return status;
     }
-    const pleat_home_place_t place = pleat_place_home(arena, request->bytes);
+    const pleat_home_place_t place = pleat_allocator_is_redirecting(allocator)
+                                         ? pleated_place_at_end(arena, request->bytes)
+                                         : pleat_place_home(arena, request->bytes);
     /* No place: a new arena, because the addresses of the old one ended. */
     status = place.block == NULL ? PLEAT_ERR_OOM_DEVICE
                                  : pleat_pleated_take_home(allocator, request, &place, block_out);
@@ -272,6 +284,7 @@ static pleat_home_place_t pleated_find_single(const pleat_allocator_t *allocator
 {
     pleat_home_place_t best = {0};
     uint64_t best_bytes = UINT64_MAX;
+    const bool must_be_clear = pleat_allocator_is_redirecting(allocator);
     for (const pleat_arena_t *arena =
              pleat_pleated_arena(allocator, request->pool->owner, request->stream);
          arena != NULL; arena = pleat_pleated_next_arena(arena)) {
@@ -281,7 +294,9 @@ static pleat_home_place_t pleated_find_single(const pleat_allocator_t *allocator
                 continue;
             }
             const pleat_home_place_t place = pleat_place_in_handle(handle, request->bytes);
-            if (place.block != NULL) {
+            if (place.block != NULL &&
+                (!must_be_clear ||
+                 pleat_fence_is_clear(arena, place.offset, request->bytes, request->stream))) {
                 best = place;
                 best_bytes = handle->bytes;
             }

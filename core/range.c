@@ -210,6 +210,13 @@ static void range_cut_tail(pleat_allocator_t *allocator, pleat_block_t *block, u
     }
 }
 
+void pleat_range_split_free(pleat_allocator_t *allocator, pleat_block_t *block, uint64_t low_bytes)
+{
+    range_take(allocator, block);
+    range_cut_head(allocator, block, low_bytes);
+    range_give(allocator, block);
+}
+
 /* The pages of a free block are gone, @p page_count of them from the first whole one on. */
 static void range_commit_unmap(pleat_allocator_t *allocator, pleat_block_t *block,
                                uint64_t head_bytes, uint64_t unmapped_bytes)

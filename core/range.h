@@ -58,6 +58,10 @@ PLEAT_NODISCARD pleat_status_t pleat_range_map_block(pleat_allocator_t *allocato
 PLEAT_NODISCARD pleat_status_t pleat_range_release_block(pleat_allocator_t *allocator,
                                                          pleat_block_t *block);
 
+/* Cut @p low_bytes off the low end of a free block, as a free block of its own; both stay in the
+ * set until one of them is used. A block must be in reserve. */
+void pleat_range_split_free(pleat_allocator_t *allocator, pleat_block_t *block, uint64_t low_bytes);
+
 /* Destroy the ranges of a pool in which nothing is mapped: a device that had no page left them. */
 void pleat_range_end_unmapped(pleat_allocator_t *allocator, pleat_pool_t *pool);
 

@@ -147,15 +147,23 @@ serve_count_range(pleat_allocator_t *allocator, const pleat_block_t *block, uint
     allocator->stats.unreturnable_bytes += (int64_t)after - (int64_t)before;
 }
 
-/* Cut off what the request does not need. */
-static pleat_block_t *serve_split(pleat_allocator_t *allocator, const pleat_request_t *request,
-                                  pleat_block_t *block)
+/* Does the request leave some of the block to others? */
+static bool serve_leaves_rest(const pleat_allocator_t *allocator, const pleat_request_t *request,
+                              const pleat_block_t *block)
+{
+    return block->bytes > request->bytes && !request->pool->keeps_whole &&
+           request->backing->should_split(allocator, block, request);
+}
+
+/* Cut off what the request does not need, if it leaves that to others. */
+static inline pleat_block_t *serve_split(pleat_allocator_t *allocator,
+                                         const pleat_request_t *request, pleat_block_t *block,
+                                         bool leaves_rest)
 {
     const bool was_split = pleat_block_is_split(block);
     const bool counts_splits = pleat_block_is_plain(block) || block->slab != NULL;
     uint64_t rest_bytes = 0;
-    if (block->bytes > request->bytes && !request->pool->keeps_whole &&
-        request->backing->should_split(allocator, block, request)) {
+    if (leaves_rest) {
         pleat_block_t *rest = block;
         block = pleat_block_store_take(&allocator->blocks);
         pleat_block_split(rest, request->bytes, block);
@@ -190,6 +198,14 @@ static void serve_hand_out(pleat_allocator_t *allocator, const pleat_request_t *
     if (block->bytes >= allocator->options.max_split_bytes) {
         pleat_stat_increase(&stats->oversize_allocations, 1);
     }
+}
+
+pleat_block_t *pleat_serve_place(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                 pleat_block_t *block)
+{
+    block = serve_split(allocator, request, block, block->bytes > request->bytes);
+    serve_hand_out(allocator, request, block);
+    return block;
 }
 
 /* No free block serves the request. */
@@ -233,7 +249,7 @@ pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_byte
             return status;
         }
     }
-    block = serve_split(allocator, &request, block);
+    block = serve_split(allocator, &request, block, serve_leaves_rest(allocator, &request, block));
     serve_hand_out(allocator, &request, block);
     *ptr_out = block->address;
     return PLEAT_OK;

@@ -26,6 +26,11 @@ PLEAT_NODISCARD pleat_status_t pleat_serve_reserve(pleat_allocator_t *allocator,
  * taken out of its set. */
 pleat_block_t *pleat_serve_search(pleat_allocator_t *allocator, const pleat_request_t *request);
 
+/* Hand out the low end of @p block, which is free and in no set, exactly as large as @p request is.
+ * A block and an address must be in reserve. */
+pleat_block_t *pleat_serve_place(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                 pleat_block_t *block);
+
 /* Serve a request; the status is that of pleat_alloc, or with @p is_single of pleat_alloc_single.
  */
 PLEAT_NODISCARD pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_bytes,

@@ -144,7 +144,8 @@ typedef struct pleat_pool_checkpoint pleat_pool_checkpoint_t;
  * @retval PLEAT_ERR_INVALID   no such pool, a freeable one, or a block of it that waits for a
  *                             stream.
  * @retval PLEAT_ERR_OOM_HOST  no host memory.
- * @par Threads any.   @par Cost O(blocks of the pool).
+ * @retval PLEAT_ERR_DRIVER    an event of a free that was put off could not be recorded.
+ * @par Threads any.   @par Cost O(blocks log blocks).
  */
 PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_pool_checkpoint_take(
     pleat_allocator_t *allocator, pleat_pool_id_t id, pleat_pool_checkpoint_t **checkpoint_out);
@@ -169,9 +170,14 @@ typedef struct pleat_pool_delta {
  * Make the blocks of a pool what they were at a checkpoint: live ones are freed, those of the
  * checkpoint are live again at the same addresses.
  *
- * @retval PLEAT_ERR_INVALID   the pool, or a segment of the checkpoint, is gone.
+ * @p delta_out->size must be set; untouched on failure. The requested size of a block is its own
+ * size then.
+ *
+ * @retval PLEAT_ERR_INVALID   the pool, or a segment of the checkpoint, is gone; or a block of the
+ *                             pool waits for a stream, or would when it is freed.
  * @retval PLEAT_ERR_OOM_HOST  no host memory.
- * @par Threads any.   @par Cost O(blocks of the pool).
+ * @retval PLEAT_ERR_DRIVER    it cannot be told which blocks wait.
+ * @par Threads any.   @par Cost O(blocks log blocks).
  */
 PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_pool_checkpoint_restore(
     pleat_allocator_t *allocator, const pleat_pool_checkpoint_t *checkpoint,
