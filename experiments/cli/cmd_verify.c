@@ -10,6 +10,7 @@
 #include "session_check.h"
 #include "trace_check.h"
 #include "trace_fit.h"
+#include "trace_snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,9 @@ static const pleat_cli_option_t pleat_cli_verify_option_table[] = {
     {PLEAT_CLI_KEY_DEVICE_MEMORY, "device-memory", "BYTES",
      "for traces: memory of the device on which they were recorded"},
     {PLEAT_CLI_KEY_CONF, "conf", "STRING",
-     "for traces: settings under which they were recorded, as in ALLOC_CONF"},
+     "for traces: settings under which they were recorded, as in ALLOC_CONF; without it those that "
+     "a "
+     "memory snapshot names, else the defaults"},
     {KEY_DIFFERENCES, "differences", "N", "show the first N differences of a file; without it 5"},
     PLEAT_CLI_OPTION_SNAPSHOT_DEVICE,
     PLEAT_CLI_OPTION_SNAPSHOT_MEMORY,
@@ -32,7 +35,30 @@ static const pleat_cli_option_t pleat_cli_verify_option_table[] = {
 typedef struct pleat_cli_verify_call {
     pleat_cli_replay_options_t options; /* limit, device and settings of traces */
     uint64_t difference_max;
+    bool has_conf; /* --conf was given; else a snapshot says what its settings were */
 } pleat_cli_verify_call_t;
+
+/* One result a file, or a device of a snapshot. */
+typedef struct pleat_cli_verify_list {
+    pleat_cli_verify_result_t *results;
+    size_t count;
+} pleat_cli_verify_list_t;
+
+/* Room for one more, zeroed; NULL after a message. */
+static pleat_cli_verify_result_t *pleat_cli_verify_add(pleat_cli_verify_list_t *list,
+                                                       const char *path)
+{
+    pleat_cli_verify_result_t *results =
+        realloc(list->results, (list->count + 1) * sizeof(*results));
+
+    if (!results) {
+        (void)pleat_cli_error("no host memory");
+        return NULL;
+    }
+    list->results = results;
+    results[list->count] = (pleat_cli_verify_result_t){.path = path, .kind = "-"};
+    return &results[list->count++];
+}
 
 static int pleat_cli_verify_unreadable(pleat_cli_verify_result_t *result)
 {
@@ -227,13 +253,35 @@ static void pleat_cli_verify_progress(void *context, uint64_t done, uint64_t all
     pleat_cli_progress_update(context, done, all);
 }
 
+/* What a trace was recorded with: what the call says, or the snapshot that it comes from. */
+static int pleat_cli_verify_settings(const pleat_cli_verify_call_t *call,
+                                     const pleat_trace_set_t *set, pleat_options_t *allocator_out)
+{
+    pleat_conf_t conf = PLEAT_CONF_INIT;
+
+    *allocator_out = call->options.allocators[0];
+    if (call->has_conf || !set->has_settings) {
+        return PLEAT_CLI_EXIT_GOOD;
+    }
+    pleat_trace_snapshot_conf(&set->settings, &conf);
+    *allocator_out = (pleat_options_t)PLEAT_OPTIONS_INIT;
+    if (pleat_conf_apply(&conf, call->options.device_bytes, allocator_out) != PLEAT_OK) {
+        return pleat_cli_error("settings of the snapshot: %s", pleat_last_error());
+    }
+    if (call->options.has_limit) {
+        allocator_out->limit_bytes = call->options.limit_bytes;
+    }
+    return PLEAT_CLI_EXIT_GOOD;
+}
+
 static int pleat_cli_verify_program(const pleat_cli_verify_call_t *call, const pleat_trace_t *trace,
                                     const pleat_program_t *program,
+                                    const pleat_options_t *allocator,
                                     pleat_cli_verify_result_t *result)
 {
     pleat_cli_progress_t progress;
     pleat_trace_check_options_t options = {
-        .allocator = call->options.allocators[0],
+        .allocator = *allocator,
         .device_bytes = call->options.device_bytes,
         .progress = pleat_cli_verify_progress,
         .progress_context = &progress,
@@ -250,7 +298,7 @@ static int pleat_cli_verify_program(const pleat_cli_verify_call_t *call, const p
         free(check.differences);
         return pleat_cli_error("no host memory");
     }
-    pleat_cli_verify_result_add_mode(result, pleat_mode_name(PLEAT_MODE_CLASSIC), NULL);
+    pleat_cli_verify_result_add_mode(result, pleat_mode_name(allocator->mode), NULL);
     pleat_cli_progress_begin(&progress, trace->name);
     pleat_status_t status = pleat_trace_check_run(trace, program, &options, &check);
     pleat_cli_progress_end(&progress);
@@ -265,37 +313,68 @@ static int pleat_cli_verify_program(const pleat_cli_verify_call_t *call, const p
     return exit_status;
 }
 
-static int pleat_cli_verify_trace(const pleat_cli_verify_call_t *call, pleat_input_t *input,
+static int pleat_cli_verify_trace(const pleat_cli_verify_call_t *call, const pleat_trace_t *trace,
+                                  const pleat_options_t *allocator,
                                   pleat_cli_verify_result_t *result)
 {
-    pleat_trace_t *trace = NULL;
     pleat_program_t *program = NULL;
     int exit_status = PLEAT_CLI_EXIT_GOOD;
 
-    if (pleat_trace_load_input(input, &trace) != PLEAT_OK) {
+    if (pleat_program_create(trace, allocator, call->options.device_bytes, &program) != PLEAT_OK) {
         return pleat_cli_verify_unreadable(result);
     }
-    if (pleat_program_create(trace, &call->options.allocators[0], call->options.device_bytes,
-                             &program) != PLEAT_OK) {
-        exit_status = pleat_cli_verify_unreadable(result);
-    } else {
-        pleat_cli_trace_notes_warn(trace, program);
-        result->warnings = pleat_cli_trace_notes_json(program);
-        exit_status = pleat_cli_verify_program(call, trace, program, result);
-    }
+    pleat_cli_trace_notes_warn(trace, program);
+    result->warnings = pleat_cli_trace_notes_json(program);
+    exit_status = pleat_cli_verify_program(call, trace, program, allocator, result);
     pleat_program_destroy(program);
-    pleat_trace_destroy(trace);
+    return exit_status;
+}
+
+/* A trace file, or every device of a memory snapshot. */
+static int pleat_cli_verify_traces(const pleat_cli_verify_call_t *call, pleat_input_t *input,
+                                   pleat_cli_verify_list_t *list)
+{
+    pleat_cli_verify_result_t *result = &list->results[list->count - 1];
+    pleat_trace_set_t set = {.count = 0};
+    pleat_options_t allocator;
+
+    result->kind = pleat_input_kind(input) == PLEAT_INPUT_PICKLE ? "snapshot" : "trace";
+    if (pleat_trace_set_load_input(input, &call->options.set, &set) != PLEAT_OK) {
+        return pleat_cli_verify_unreadable(result);
+    }
+    int exit_status = pleat_cli_verify_settings(call, &set, &allocator);
+
+    for (size_t i = 0; i < set.count && exit_status != PLEAT_CLI_EXIT_USAGE; i++) {
+        const char *kind = result->kind;
+
+        result = i == 0 ? result : pleat_cli_verify_add(list, result->path);
+        if (!result) {
+            exit_status = PLEAT_CLI_EXIT_USAGE;
+            break;
+        }
+        result->kind = kind;
+        if (set.count > 1) {
+            result->own_path = strdup(set.traces[i]->name);
+            result->path = result->own_path ? result->own_path : result->path;
+        }
+        int status = pleat_cli_verify_trace(call, set.traces[i], &allocator, result);
+
+        exit_status = status > exit_status ? status : exit_status;
+    }
+    pleat_trace_set_fini(&set);
     return exit_status;
 }
 
 static int pleat_cli_verify_file(const pleat_cli_verify_call_t *call, const char *path,
-                                 pleat_cli_verify_result_t *result)
+                                 pleat_cli_verify_list_t *list)
 {
+    pleat_cli_verify_result_t *result = pleat_cli_verify_add(list, path);
     pleat_input_t *input = NULL;
     int exit_status = PLEAT_CLI_EXIT_GOOD;
 
-    result->path = path;
-    result->kind = "-";
+    if (!result) {
+        return PLEAT_CLI_EXIT_USAGE;
+    }
     if (pleat_input_open(path, &input) != PLEAT_OK) {
         return pleat_cli_verify_unreadable(result);
     }
@@ -310,13 +389,12 @@ static int pleat_cli_verify_file(const pleat_cli_verify_call_t *call, const char
         break;
     case PLEAT_INPUT_TRACE_TEXT:
     case PLEAT_INPUT_TRACE_BINARY:
-        result->kind = "trace";
-        exit_status = pleat_cli_verify_trace(call, input, result);
+    case PLEAT_INPUT_PICKLE:
+        exit_status = pleat_cli_verify_traces(call, input, list);
         break;
     case PLEAT_INPUT_UNKNOWN:
-    case PLEAT_INPUT_PICKLE:
     case PLEAT_INPUT_KIND_COUNT:
-        pleat_input_refuse(input, "a recorded session, a case or a trace");
+        pleat_input_refuse(input, "a recorded session, a case, a trace or a memory snapshot");
         exit_status = pleat_cli_verify_unreadable(result);
         break;
     }
@@ -341,32 +419,30 @@ static int pleat_cli_verify_end(const pleat_cli_verify_result_t *results, size_t
 
 static int pleat_cli_verify_all(const pleat_cli_verify_call_t *call, size_t count, char **paths)
 {
-    pleat_cli_verify_result_t *results = calloc(count, sizeof(*results));
+    pleat_cli_verify_list_t list = {.count = 0};
     int exit_status = PLEAT_CLI_EXIT_GOOD;
 
-    if (!results) {
-        return pleat_cli_error("no host memory");
-    }
     for (size_t i = 0; i < count; i++) {
-        int status = pleat_cli_verify_file(call, paths[i], &results[i]);
+        size_t first = list.count;
+        int status = pleat_cli_verify_file(call, paths[i], &list);
 
-        if (call->options.is_json) {
-            int printed = pleat_cli_verify_print_json(&results[i]);
-
-            status = printed > status ? printed : status;
-        }
         exit_status = status > exit_status ? status : exit_status;
+        for (size_t j = first; j < list.count && call->options.is_json; j++) {
+            int printed = pleat_cli_verify_print_json(&list.results[j]);
+
+            exit_status = printed > exit_status ? printed : exit_status;
+        }
     }
     if (!call->options.is_json) {
-        int printed = pleat_cli_verify_print(results, count);
+        int printed = pleat_cli_verify_print(list.results, list.count);
 
         exit_status = printed > exit_status ? printed : exit_status;
     }
-    exit_status = pleat_cli_verify_end(results, count, exit_status);
-    for (size_t i = 0; i < count; i++) {
-        pleat_cli_verify_result_fini(&results[i]);
+    exit_status = pleat_cli_verify_end(list.results, list.count, exit_status);
+    for (size_t i = 0; i < list.count; i++) {
+        pleat_cli_verify_result_fini(&list.results[i]);
     }
-    free(results);
+    free(list.results);
     return exit_status;
 }
 
@@ -397,13 +473,15 @@ static int pleat_cli_verify_run(const pleat_cli_command_t *command, int argc, ch
         return pleat_cli_args_error(command, "--conf is given %zu times; a recording has one",
                                     call.options.conf_count);
     }
+    call.has_conf = call.options.conf_count > 0;
     wrong = pleat_cli_replay_options_finish(&call.options);
     if (wrong) {
         return wrong;
     }
-    if (call.options.allocators[0].mode != PLEAT_MODE_CLASSIC) {
+    if (call.options.allocators[0].mode == PLEAT_MODE_PLEATED) {
         return pleat_cli_error("'%s': sessions and cases say their mode themselves, and traces are "
-                               "verified in mode classic",
+                               "verified in mode classic or, with expandable_policy:torch, in "
+                               "torch_expandable",
                                call.options.confs[0]);
     }
     return pleat_cli_verify_all(&call, (size_t)(argc - args.first_operand),
@@ -424,6 +502,9 @@ const pleat_cli_command_t pleat_cli_verify = {
         "  case               what the case expects, in every mode that it names and\n"
         "                     that exists; modes that were checked and those that were\n"
         "                     not are named\n"
+        "  memory snapshot    of PyTorch with its history (.pickle): as a trace, with the\n"
+        "                     settings that it names unless --conf is given. One that\n"
+        "                     begins in the middle is skipped\n"
         "  trace              every address and event; the device answers as recorded.\n"
         "                     What a trace cannot decide is listed as undecided. Shown\n"
         "                     are the calls of empty_cache and the retries found, and\n"

@@ -13,6 +13,7 @@
 
 void pleat_cli_verify_result_fini(pleat_cli_verify_result_t *result)
 {
+    free(result->own_path);
     for (size_t i = 0; i < result->difference_shown; i++) {
         free(result->differences[i].where);
         free(result->differences[i].what);

@@ -42,6 +42,7 @@ typedef struct pleat_cli_verify_mode {
 
 typedef struct pleat_cli_verify_result {
     const char *path;
+    char *own_path;   /* = path when the result owns it; else NULL */
     const char *kind; /* static */
     pleat_cli_verdict_t verdict;
     char *reason; /* of SKIPPED and UNREADABLE; else NULL */

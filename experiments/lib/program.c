@@ -65,10 +65,28 @@ static const struct {
 #undef PLEAT_PROGRAM_NOTE_ROW
 };
 
+/* Segments that are mapped piece by piece are no obstacle to an engine that does so; where they lie
+ * is not followed, so nothing counts as outside. */
+static bool program_note_is_blocking(const pleat_program_t *program, unsigned note,
+                                     pleat_mode_t mode)
+{
+    const bool is_mapped = mode == PLEAT_MODE_TORCH_EXPANDABLE &&
+                           program->notes[PLEAT_PROGRAM_NOTE_NOT_CLASSIC].count > 0;
+    return program_notes[note].is_blocking && program->notes[note].count > 0 &&
+           !(is_mapped &&
+             (note == PLEAT_PROGRAM_NOTE_NOT_CLASSIC || note == PLEAT_PROGRAM_NOTE_OUTSIDE));
+}
+
 bool pleat_program_is_checkable(const pleat_program_t *program, pleat_program_note_t *note_out)
 {
+    return pleat_program_is_checkable_in(program, PLEAT_MODE_CLASSIC, note_out);
+}
+
+bool pleat_program_is_checkable_in(const pleat_program_t *program, pleat_mode_t mode,
+                                   pleat_program_note_t *note_out)
+{
     for (unsigned note = 0; note < PLEAT_PROGRAM_NOTE_COUNT; note++) {
-        if (program_notes[note].is_blocking && program->notes[note].count > 0) {
+        if (program_note_is_blocking(program, note, mode)) {
             if (note_out != NULL) {
                 *note_out = (pleat_program_note_t)note;
             }

@@ -179,6 +179,10 @@ void pleat_program_destroy(pleat_program_t *program);
 /** Can the recording be compared with the engine? If not, @p note_out (may be NULL) says why. */
 bool pleat_program_is_checkable(const pleat_program_t *program, pleat_program_note_t *note_out);
 
+/** The same for an engine in a mode: in torch_expandable, mapped segments can be compared. */
+bool pleat_program_is_checkable_in(const pleat_program_t *program, pleat_mode_t mode,
+                                   pleat_program_note_t *note_out);
+
 /** Is a note worth a word in a replay? @par Threads any.   @par Cost constant. */
 bool pleat_program_note_is_warning(pleat_program_note_t note);
 

@@ -529,10 +529,11 @@ static pleat_status_t program_grow_segments(program_reader_t *reader, uint32_t e
     const pleat_trace_event_t *e = &reader->trace->events[event];
     pleat_trace_segments_t *segments = &reader->segments;
     pleat_status_t status = PLEAT_OK;
-    reader->segment_allocs++;
+    const bool is_map = e->action == PLEAT_ACTION_SEGMENT_MAP; /* one request may map twice */
+    reader->segment_allocs += is_map && reader->segment_allocs > 0 ? 0 : 1;
     reader->segment_bytes = e->bytes;
     reader->last_segment_alloc = event;
-    if (e->action == PLEAT_ACTION_SEGMENT_MAP) {
+    if (is_map) {
         const uint64_t room = UINT64_MAX - segments->reserved_bytes;
         segments->reserved_bytes += e->bytes < room ? e->bytes : room;
     } else {

@@ -273,14 +273,32 @@ static void checker_count_all(trace_checker_t *checker)
 
 /* ---- calls ---- */
 
+/* The driver call behind an event; PLEAT_VMM_CALL_COUNT: none. */
+static pleat_vmm_call_t checker_device_call(const pleat_trace_event_t *event)
+{
+    static const struct {
+        pleat_action_t action;
+        pleat_vmm_call_t call;
+    } pairs[] = {{PLEAT_ACTION_SEGMENT_ALLOC, PLEAT_VMM_CALL_MEM_ALLOC},
+                 {PLEAT_ACTION_SEGMENT_FREE, PLEAT_VMM_CALL_MEM_FREE},
+                 {PLEAT_ACTION_SEGMENT_MAP, PLEAT_VMM_CALL_MAP},
+                 {PLEAT_ACTION_SEGMENT_UNMAP, PLEAT_VMM_CALL_UNMAP}};
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        if (pairs[i].action == event->action) {
+            return pairs[i].call;
+        }
+    }
+    return PLEAT_VMM_CALL_COUNT;
+}
+
 /* Hand the device the recorded driver steps of a call. */
 static pleat_status_t checker_script(trace_checker_t *checker, const pleat_program_call_t *call)
 {
     size_t count = 0;
     for (uint32_t i = 0; i < call->event_count; i++) {
         const pleat_trace_event_t *event = &checker->trace->events[call->first_event + i];
-        const bool is_alloc = event->action == PLEAT_ACTION_SEGMENT_ALLOC;
-        if (!is_alloc && event->action != PLEAT_ACTION_SEGMENT_FREE) {
+        const pleat_vmm_call_t device_call = checker_device_call(event);
+        if (device_call == PLEAT_VMM_CALL_COUNT) {
             continue;
         }
         void *steps = checker->steps;
@@ -289,10 +307,8 @@ static pleat_status_t checker_script(trace_checker_t *checker, const pleat_progr
             return PLEAT_ERR_OOM_HOST;
         }
         checker->steps = steps;
-        checker->steps[count++] = (pleat_script_step_t){.call = is_alloc ? PLEAT_VMM_CALL_MEM_ALLOC
-                                                                         : PLEAT_VMM_CALL_MEM_FREE,
-                                                        .address = event->address,
-                                                        .bytes = event->bytes};
+        checker->steps[count++] = (pleat_script_step_t){
+            .call = device_call, .address = event->address, .bytes = event->bytes};
     }
     if (count == 0 && pleat_scripted_left(checker->vmm) == 0) {
         return PLEAT_OK;
@@ -487,8 +503,20 @@ pleat_status_t pleat_trace_check_run(const pleat_trace_t *trace, const pleat_pro
     trace_checker_t checker = {
         .trace = trace, .program = program, .options = options, .check = check};
     pleat_program_note_t note = PLEAT_PROGRAM_NOTE_COUNT;
-    if (!pleat_program_is_checkable(program, &note)) {
-        checker_clear(check);
+    checker_clear(check);
+    if (program->has_origin && program->origin.prefix_count > 0) {
+        (void)snprintf(check->unchecked, sizeof(check->unchecked),
+                       "its history begins in the middle, and what was cached then is not known");
+        return PLEAT_OK;
+    }
+    if (program->has_origin && program->origin.private_count > 0) {
+        (void)snprintf(check->unchecked, sizeof(check->unchecked),
+                       "%" PRIu64 " events lie in segments of private pools, and a history does "
+                       "not tell which requests went there",
+                       program->origin.private_count);
+        return PLEAT_OK;
+    }
+    if (!pleat_program_is_checkable_in(program, options->allocator.mode, &note)) {
         const uint64_t event = program->notes[note].first_event + 1;
         (void)snprintf(check->unchecked, sizeof(check->unchecked),
                        "event %" PRIu64 ": %" PRIu64 " such places: %s", event,

@@ -1,7 +1,8 @@
 /*
- * trace_check: performs the calls of a recorded trace with the engine in classic mode on a scripted
- * device, and compares every event with the recording: each address, size, stream, and the order.
- * The device answers as the recording says, so everything else is the engine's own decision.
+ * trace_check: performs the calls of a recorded trace with the engine in classic or
+ * torch_expandable mode on a scripted device, and compares every event with the recording: each
+ * address, size, stream, and the order. The device answers as the recording says, so everything
+ * else is the engine's own decision.
  *
  * The events are the whole comparison: a trace has no statistics. What it cannot decide stands in
  * program->undecided, rules that it never came to are those with a count of 0 in `rules`. Where the

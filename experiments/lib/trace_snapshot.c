@@ -38,6 +38,21 @@ pleat_status_t pleat_trace_snapshot_load(pleat_input_t *input, uint64_t memory_b
     return pleat_torch_snapshot_read(snapshot_read, input, &options, snapshot_out);
 }
 
+void pleat_trace_snapshot_conf(const pleat_torch_settings_t *settings, pleat_conf_t *conf)
+{
+    pleat_conf_setting_t *values = conf->settings;
+    /* A text that PyTorch refuses cannot have been in force; the values say what was. */
+    if (pleat_conf_read_start(conf, PLEAT_CONF_TORCH, settings->conf, NULL) != PLEAT_OK) {
+        *conf = (pleat_conf_t)PLEAT_CONF_INIT;
+    }
+    values[PLEAT_CONF_MAX_SPLIT_SIZE].number = (uint64_t)settings->max_split_bytes;
+    values[PLEAT_CONF_GARBAGE_COLLECTION_THRESHOLD].real = settings->garbage_collection_threshold;
+    values[PLEAT_CONF_EXPANDABLE_SEGMENTS].number = settings->expandable_segments ? 1 : 0;
+    values[PLEAT_CONF_EXPANDABLE_POLICY].number = PLEAT_CONF_POLICY_TORCH;
+    memcpy(conf->roundup_power2_divisions, settings->roundup_power2_divisions,
+           sizeof(conf->roundup_power2_divisions));
+}
+
 uint64_t pleat_trace_snapshot_entries(const pleat_torch_snapshot_t *snapshot, uint64_t device)
 {
     return device < snapshot->history_count ? snapshot->histories[device].entry_count : 0;

@@ -22,6 +22,7 @@
 
 #include "trace.h"
 
+#include <pleat/conf.h>
 #include <pleat/torch_snapshot.h>
 
 /**
@@ -36,6 +37,15 @@ PLEAT_NODISCARD pleat_status_t pleat_trace_snapshot_load(pleat_input_t *input,
                                                          uint64_t memory_bytes,
                                                          const char *memory_name,
                                                          pleat_torch_snapshot_t **snapshot_out);
+
+/**
+ * The settings of a snapshot as a configuration: the text that it was made with, read as PyTorch
+ * reads it, and over it the values that were in force. Expandable segments are PyTorch's.
+ *
+ * @param conf  set up by PLEAT_CONF_INIT; changed in place.
+ * @par Cost linear in the text.
+ */
+void pleat_trace_snapshot_conf(const pleat_torch_settings_t *settings, pleat_conf_t *conf);
 
 /** Number of entries in the history of a device; 0 for a device without one. */
 uint64_t pleat_trace_snapshot_entries(const pleat_torch_snapshot_t *snapshot, uint64_t device);
