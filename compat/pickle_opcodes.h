@@ -94,4 +94,9 @@ typedef enum pleat_pickle_use {
     PLEAT_PICKLE_TEXT
 } pleat_pickle_use_t;
 
+/* "REDUCE" for 'R'; "" for a byte that is no opcode. Static. */
+const char *pleat_pickle_opcode_name(int opcode);
+
+pleat_pickle_use_t pleat_pickle_opcode_use(int opcode);
+
 #endif

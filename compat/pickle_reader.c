@@ -7,27 +7,19 @@
  */
 #include "pickle_reader.h"
 
+#include "pickle_input.h"
 #include "pickle_opcodes.h"
 #include "vmm/base.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { BUFFER_BYTES = 65536, MESSAGE_BYTES = 512, OPCODE_COUNT = 256 };
 
 #define PLEAT_PICKLE_PIECE_BYTES (UINT64_C(1) * PLEAT_MIB)
 
 typedef struct pickle_reader {
-    const pleat_pickle_source_t *source;
+    pleat_pickle_input_t input;
     pleat_pickle_storage_t *storage;
-    unsigned char *buffer;
-    size_t begin; /* unread part of the buffer */
-    size_t end;
-    uint64_t base; /* byte of the file at the buffer's start */
-    bool is_at_end;
     pleat_pickle_value_t *stack;
     size_t stack_count;
     size_t stack_capacity;
@@ -36,127 +28,13 @@ typedef struct pickle_reader {
     pleat_pickle_value_t *memo;
     size_t memo_capacity; /* those that are not set are ABSENT */
     uint64_t memo_count;
-    uint64_t offset; /* of the opcode being read */
-    int opcode;
 } pickle_reader_t;
-
-static const struct {
-    const char *name;
-    pleat_pickle_use_t use;
-} opcode_table[OPCODE_COUNT] = {
-#define PLEAT_PICKLE_OPCODE_ROW(code, name, use) [code] = {#name, PLEAT_PICKLE_##use},
-    PLEAT_PICKLE_OPCODE_LIST(PLEAT_PICKLE_OPCODE_ROW)
-#undef PLEAT_PICKLE_OPCODE_ROW
-};
 
 /* ---- errors ---- */
 
-static PLEAT_PRINTF(3, 4) pleat_status_t
-    reader_fail(const pickle_reader_t *reader, uint64_t offset, const char *format, ...)
-{
-    char message[MESSAGE_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(message, sizeof(message), format, arguments);
-    va_end(arguments);
-    pleat_error_set("%s: byte %" PRIu64 ": %s", reader->source->name, offset, message);
-    return PLEAT_ERR_FORMAT;
-}
-
-pleat_status_t pleat_pickle_no_memory(const pleat_pickle_source_t *source,
-                                      const pleat_pickle_storage_t *storage, uint64_t offset)
-{
-    if (storage->is_over_limit) {
-        pleat_error_set("%s: byte %" PRIu64 ": its data needs more memory than %s allows, %" PRIu64
-                        " bytes; raise %s if the file can be trusted to need so much",
-                        source->name, offset, source->limit_name, storage->limit_bytes,
-                        source->limit_name);
-    } else {
-        pleat_error_set("%s: byte %" PRIu64 ": no host memory after %" PRIu64 " bytes",
-                        source->name, offset, storage->used_bytes);
-    }
-    return PLEAT_ERR_OOM_HOST;
-}
-
 static pleat_status_t reader_no_memory(const pickle_reader_t *reader)
 {
-    return pleat_pickle_no_memory(reader->source, reader->storage, reader->offset);
-}
-
-/* ---- bytes ---- */
-
-static uint64_t reader_position(const pickle_reader_t *reader)
-{
-    return reader->base + reader->begin;
-}
-
-/* Read on behind the unread part. */
-static pleat_status_t reader_fill(pickle_reader_t *reader)
-{
-    size_t count = 0;
-    memmove(reader->buffer, reader->buffer + reader->begin, reader->end - reader->begin);
-    reader->base += reader->begin;
-    reader->end -= reader->begin;
-    reader->begin = 0;
-    const size_t room = BUFFER_BYTES - reader->end;
-    const pleat_status_t status =
-        reader->source->read(reader->source->context, reader->buffer + reader->end, room, &count);
-    if (status != PLEAT_OK) {
-        return status;
-    }
-    PLEAT_ASSERT(count <= room);
-    reader->end += count;
-    reader->is_at_end = count < room;
-    return PLEAT_OK;
-}
-
-static pleat_status_t reader_truncated(const pickle_reader_t *reader, const char *wanted,
-                                       uint64_t byte_count)
-{
-    const uint64_t end = reader->base + reader->end;
-    if (reader->opcode < 0) {
-        return reader_fail(reader, end,
-                           "the file ends here; an opcode was expected, the last "
-                           "one of a pickle being STOP ('.')");
-    }
-    return reader_fail(reader, end,
-                       "the file ends here; %s of %" PRIu64 " byte%s was expected for %s at byte "
-                       "%" PRIu64,
-                       wanted, byte_count, byte_count == 1 ? "" : "s",
-                       opcode_table[reader->opcode].name, reader->offset);
-}
-
-/* @p count bytes, at most BUFFER_BYTES, that stay until the next call. */
-static pleat_status_t reader_take(pickle_reader_t *reader, size_t count,
-                                  const unsigned char **bytes_out)
-{
-    while (reader->end - reader->begin < count && !reader->is_at_end) {
-        const pleat_status_t status = reader_fill(reader);
-        if (status != PLEAT_OK) {
-            return status;
-        }
-    }
-    if (reader->end - reader->begin < count) {
-        return reader_truncated(reader, "an argument", count);
-    }
-    *bytes_out = reader->buffer + reader->begin;
-    reader->begin += count;
-    return PLEAT_OK;
-}
-
-/* A number of @p count bytes, the lowest first. */
-static pleat_status_t reader_number(pickle_reader_t *reader, size_t count, uint64_t *number_out)
-{
-    const unsigned char *bytes = NULL;
-    uint64_t number = 0;
-    const pleat_status_t status = reader_take(reader, count, &bytes);
-    for (size_t i = count; status == PLEAT_OK && i > 0; i--) {
-        number = number << 8 | bytes[i - 1];
-    }
-    if (status == PLEAT_OK) {
-        *number_out = number;
-    }
-    return status;
+    return pleat_pickle_no_memory(reader->input.source, reader->storage, reader->input.offset);
 }
 
 /* ---- stack ---- */
@@ -187,18 +65,19 @@ static pleat_status_t reader_require(const pickle_reader_t *reader, size_t count
     if (reader_height(reader) >= count) {
         return PLEAT_OK;
     }
-    return reader_fail(reader, reader->offset,
-                       "%s needs %zu value%s on the stack, and there %s %zu",
-                       opcode_table[reader->opcode].name, count, count == 1 ? "" : "s",
-                       reader_height(reader) == 1 ? "is" : "are", reader_height(reader));
+    return pleat_pickle_input_fail(
+        &reader->input, reader->input.offset, "%s needs %zu value%s on the stack, and there %s %zu",
+        pleat_pickle_opcode_name(reader->input.opcode), count, count == 1 ? "" : "s",
+        reader_height(reader) == 1 ? "is" : "are", reader_height(reader));
 }
 
 /* Ends the last mark; the values above it begin at *first_out, up to the stack's top. */
 static pleat_status_t reader_end_mark(pickle_reader_t *reader, size_t *first_out)
 {
     if (reader->mark_count == 0) {
-        return reader_fail(reader, reader->offset, "%s needs a MARK ('(') before it",
-                           opcode_table[reader->opcode].name);
+        return pleat_pickle_input_fail(&reader->input, reader->input.offset,
+                                       "%s needs a MARK ('(') before it",
+                                       pleat_pickle_opcode_name(reader->input.opcode));
     }
     *first_out = reader->marks[--reader->mark_count];
     return PLEAT_OK;
@@ -212,11 +91,12 @@ static pleat_status_t reader_put(pickle_reader_t *reader, uint64_t index)
     if (status != PLEAT_OK) {
         return status;
     }
-    if (index > reader->offset) {
-        return reader_fail(reader, reader->offset,
-                           "%s stores under number %" PRIu64 ", more than there can be by here; "
-                           "they are counted from 0",
-                           opcode_table[reader->opcode].name, index);
+    if (index > reader->input.offset) {
+        return pleat_pickle_input_fail(&reader->input, reader->input.offset,
+                                       "%s stores under number %" PRIu64
+                                       ", more than there can be by here; "
+                                       "they are counted from 0",
+                                       pleat_pickle_opcode_name(reader->input.opcode), index);
     }
     if (index >= reader->memo_capacity) {
         const size_t old_capacity = reader->memo_capacity;
@@ -238,9 +118,10 @@ static pleat_status_t reader_put(pickle_reader_t *reader, uint64_t index)
 static pleat_status_t reader_get(pickle_reader_t *reader, uint64_t index)
 {
     if (index >= reader->memo_capacity || reader->memo[index] == PLEAT_PICKLE_VALUE_ABSENT) {
-        return reader_fail(reader, reader->offset,
-                           "%s names number %" PRIu64 ", under which nothing was stored before",
-                           opcode_table[reader->opcode].name, index);
+        return pleat_pickle_input_fail(&reader->input, reader->input.offset,
+                                       "%s names number %" PRIu64
+                                       ", under which nothing was stored before",
+                                       pleat_pickle_opcode_name(reader->input.opcode), index);
     }
     return reader_push(reader, reader->memo[index]);
 }
@@ -265,7 +146,7 @@ static pleat_status_t reader_long(pickle_reader_t *reader, uint64_t length)
     unsigned char fill = 0;
     for (uint64_t i = 0; i < length; i++) {
         const unsigned char *byte = NULL;
-        const pleat_status_t status = reader_take(reader, 1, &byte);
+        const pleat_status_t status = pleat_pickle_input_take(&reader->input, 1, &byte);
         if (status != PLEAT_OK) {
             return status;
         }
@@ -299,7 +180,7 @@ static pleat_status_t reader_real(pickle_reader_t *reader)
     uint64_t bits = 0;
     double number = 0;
     pleat_pickle_value_t value = PLEAT_PICKLE_VALUE_ABSENT;
-    const pleat_status_t status = reader_take(reader, sizeof(bits), &bytes);
+    const pleat_status_t status = pleat_pickle_input_take(&reader->input, sizeof(bits), &bytes);
     if (status != PLEAT_OK) {
         return status;
     }
@@ -313,41 +194,18 @@ static pleat_status_t reader_real(pickle_reader_t *reader)
 
 /* ---- strings ---- */
 
-/* Length of the character that begins at @p text, 0 if it is not well formed. Halves of surrogate
- * pairs count as characters, because Python writes them so. */
-static size_t utf8_length(const unsigned char *text, size_t left)
-{
-    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    const size_t length = text[0] < 0x80   ? 1
-                          : text[0] < 0xc0 ? 0
-                          : text[0] < 0xe0 ? 2
-                          : text[0] < 0xf0 ? 3
-                          : text[0] < 0xf8 ? 4
-                                           : 0;
-    if (length < 2 || length > left) {
-        return length == 1 ? 1 : 0;
-    }
-    uint32_t code = text[0] & (0x7fu >> length);
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        code = code << 6 | (text[i] & 0x3fu);
-    }
-    return code >= least[length] && code <= 0x10ffff ? length : 0;
-}
-
 static pleat_status_t reader_check_utf8(const pickle_reader_t *reader, const char *text,
                                         uint64_t length)
 {
     const unsigned char *bytes = (const unsigned char *)text;
     uint64_t at = 0;
     while (at < length) {
-        const size_t step = utf8_length(bytes + at, (size_t)(length - at));
+        const size_t step = pleat_pickle_utf8_length(bytes + at, (size_t)(length - at));
         if (step == 0) {
-            return reader_fail(reader, reader_position(reader) - length + at,
-                               "the string of %s at byte %" PRIu64 " is no UTF-8 here",
-                               opcode_table[reader->opcode].name, reader->offset);
+            return pleat_pickle_input_fail(
+                &reader->input, pleat_pickle_input_position(&reader->input) - length + at,
+                "the string of %s at byte %" PRIu64 " is no UTF-8 here",
+                pleat_pickle_opcode_name(reader->input.opcode), reader->input.offset);
         }
         at += step;
     }
@@ -378,8 +236,9 @@ static pleat_status_t reader_long_string(pickle_reader_t *reader, pleat_pickle_t
         }
         const unsigned char *bytes = NULL;
         const uint64_t left = capacity - count;
-        const size_t piece = left < BUFFER_BYTES ? (size_t)left : BUFFER_BYTES;
-        status = reader_take(reader, piece, &bytes);
+        const size_t piece =
+            left < PLEAT_PICKLE_INPUT_BYTES ? (size_t)left : PLEAT_PICKLE_INPUT_BYTES;
+        status = pleat_pickle_input_take(&reader->input, piece, &bytes);
         if (status == PLEAT_OK) {
             memcpy(content + count, bytes, piece);
             count += piece;
@@ -404,19 +263,20 @@ static pleat_status_t reader_string(pickle_reader_t *reader, pleat_pickle_tag_t 
                                     size_t length_bytes)
 {
     uint64_t length = 0;
-    pleat_status_t status = reader_number(reader, length_bytes, &length);
+    pleat_status_t status = pleat_pickle_input_number(&reader->input, length_bytes, &length);
     if (status != PLEAT_OK) {
         return status;
     }
-    if (reader->opcode == PLEAT_PICKLE_OP_BINSTRING && length > INT32_MAX) {
-        return reader_fail(reader, reader->offset, "BINSTRING of a negative length");
+    if (reader->input.opcode == PLEAT_PICKLE_OP_BINSTRING && length > INT32_MAX) {
+        return pleat_pickle_input_fail(&reader->input, reader->input.offset,
+                                       "BINSTRING of a negative length");
     }
     if (tag != PLEAT_PICKLE_TAG_STRING || length > PLEAT_PICKLE_SHARED_STRING_BYTES) {
         return reader_long_string(reader, tag, length);
     }
     const unsigned char *bytes = NULL;
     pleat_pickle_value_t value = PLEAT_PICKLE_VALUE_ABSENT;
-    status = reader_take(reader, (size_t)length, &bytes);
+    status = pleat_pickle_input_take(&reader->input, (size_t)length, &bytes);
     if (status == PLEAT_OK) {
         status = reader_check_utf8(reader, (const char *)bytes, length);
     }
@@ -433,7 +293,7 @@ static pleat_status_t reader_string(pickle_reader_t *reader, pleat_pickle_tag_t 
 static pleat_status_t reader_push_items(pickle_reader_t *reader, pleat_pickle_tag_t tag)
 {
     pleat_pickle_value_t value = PLEAT_PICKLE_VALUE_ABSENT;
-    return pleat_pickle_make_items(reader->storage, tag, reader->offset, &value)
+    return pleat_pickle_make_items(reader->storage, tag, reader->input.offset, &value)
                ? reader_push(reader, value)
                : reader_no_memory(reader);
 }
@@ -441,16 +301,17 @@ static pleat_status_t reader_push_items(pickle_reader_t *reader, pleat_pickle_ta
 static pleat_status_t reader_check_keys(const pickle_reader_t *reader, size_t first, size_t end)
 {
     if ((end - first) % 2 != 0) {
-        return reader_fail(reader, reader->offset,
-                           "%s needs pairs of key and value, and there are %zu values",
-                           opcode_table[reader->opcode].name, end - first);
+        return pleat_pickle_input_fail(&reader->input, reader->input.offset,
+                                       "%s needs pairs of key and value, and there are %zu values",
+                                       pleat_pickle_opcode_name(reader->input.opcode), end - first);
     }
     for (size_t i = first; i < end; i += 2) {
         const pleat_pickle_tag_t tag = pleat_pickle_tag(reader->stack[i]);
         if (tag == PLEAT_PICKLE_TAG_LIST || tag == PLEAT_PICKLE_TAG_DICT) {
-            return reader_fail(reader, reader->offset, "%s with %s for a key, which Python refuses",
-                               opcode_table[reader->opcode].name,
-                               pleat_pickle_describe(reader->stack[i]));
+            return pleat_pickle_input_fail(&reader->input, reader->input.offset,
+                                           "%s with %s for a key, which Python refuses",
+                                           pleat_pickle_opcode_name(reader->input.opcode),
+                                           pleat_pickle_describe(reader->stack[i]));
         }
     }
     return PLEAT_OK;
@@ -467,7 +328,7 @@ static pleat_status_t reader_collect(pickle_reader_t *reader, pleat_pickle_tag_t
             return status;
         }
     }
-    if (!pleat_pickle_make_items(reader->storage, tag, reader->offset, &value) ||
+    if (!pleat_pickle_make_items(reader->storage, tag, reader->input.offset, &value) ||
         !pleat_pickle_items_append(reader->storage, pleat_pickle_items(value),
                                    reader->stack + first, count)) {
         return reader_no_memory(reader);
@@ -496,18 +357,18 @@ static pleat_status_t reader_extend(pickle_reader_t *reader, pleat_pickle_tag_t 
 {
     const size_t floor = reader->mark_count > 0 ? reader->marks[reader->mark_count - 1] : 0;
     if (first <= floor) {
-        return reader_fail(reader, reader->offset,
-                           "%s needs a %s below the values, and there is "
-                           "nothing",
-                           opcode_table[reader->opcode].name,
-                           tag == PLEAT_PICKLE_TAG_LIST ? "list" : "dictionary");
+        return pleat_pickle_input_fail(&reader->input, reader->input.offset,
+                                       "%s needs a %s below the values, and there is "
+                                       "nothing",
+                                       pleat_pickle_opcode_name(reader->input.opcode),
+                                       tag == PLEAT_PICKLE_TAG_LIST ? "list" : "dictionary");
     }
     const pleat_pickle_value_t target = reader->stack[first - 1];
     if (pleat_pickle_tag(target) != tag) {
-        return reader_fail(
-            reader, reader->offset, "%s needs a %s below the values, and there is %s",
-            opcode_table[reader->opcode].name, tag == PLEAT_PICKLE_TAG_LIST ? "list" : "dictionary",
-            pleat_pickle_describe(target));
+        return pleat_pickle_input_fail(
+            &reader->input, reader->input.offset, "%s needs a %s below the values, and there is %s",
+            pleat_pickle_opcode_name(reader->input.opcode),
+            tag == PLEAT_PICKLE_TAG_LIST ? "list" : "dictionary", pleat_pickle_describe(target));
     }
     if (tag == PLEAT_PICKLE_TAG_DICT) {
         const pleat_status_t status = reader_check_keys(reader, first, reader->stack_count);
@@ -541,40 +402,45 @@ static pleat_status_t reader_extend_counted(pickle_reader_t *reader, pleat_pickl
 
 static pleat_status_t reader_refuse(const pickle_reader_t *reader)
 {
-    const char *name = opcode_table[reader->opcode].name;
-    switch (opcode_table[reader->opcode].use) {
+    const char *name = pleat_pickle_opcode_name(reader->input.opcode);
+    switch (pleat_pickle_opcode_use(reader->input.opcode)) {
     case PLEAT_PICKLE_CODE:
-        return reader_fail(reader, reader->offset,
-                           "opcode %s names or calls code of a Python program, which is never run; "
-                           "a memory snapshot is made of plain data only",
-                           name);
+        return pleat_pickle_input_fail(
+            &reader->input, reader->input.offset,
+            "opcode %s names or calls code of a Python program, which is never run; "
+            "a memory snapshot is made of plain data only",
+            name);
     case PLEAT_PICKLE_OTHER:
-        return reader_fail(reader, reader->offset,
-                           "opcode %s makes an object that no memory snapshot has; expected are "
-                           "numbers, strings, lists, tuples and dictionaries",
-                           name);
+        return pleat_pickle_input_fail(
+            &reader->input, reader->input.offset,
+            "opcode %s makes an object that no memory snapshot has; expected are "
+            "numbers, strings, lists, tuples and dictionaries",
+            name);
     case PLEAT_PICKLE_TEXT:
-        return reader_fail(reader, reader->offset,
-                           "opcode %s is of the line form of protocol 0; expected is protocol 2 "
-                           "to 5",
-                           name);
+        return pleat_pickle_input_fail(
+            &reader->input, reader->input.offset,
+            "opcode %s is of the line form of protocol 0; expected is protocol 2 "
+            "to 5",
+            name);
     case PLEAT_PICKLE_UNKNOWN:
     case PLEAT_PICKLE_DATA:
         break;
     }
-    return reader_fail(reader, reader->offset, "byte 0x%02x is no opcode of a pickle",
-                       (unsigned)reader->opcode);
+    return pleat_pickle_input_fail(&reader->input, reader->input.offset,
+                                   "byte 0x%02x is no opcode of a pickle",
+                                   (unsigned)reader->input.opcode);
 }
 
 static pleat_status_t reader_protocol(pickle_reader_t *reader)
 {
     uint64_t protocol = 0;
-    const pleat_status_t status = reader_number(reader, 1, &protocol);
+    const pleat_status_t status = pleat_pickle_input_number(&reader->input, 1, &protocol);
     if (status == PLEAT_OK &&
         (protocol < PLEAT_PICKLE_PROTOCOL_MIN || protocol > PLEAT_PICKLE_PROTOCOL_MAX)) {
-        return reader_fail(reader, reader->offset,
-                           "protocol %" PRIu64 "; those from %d to %d are read", protocol,
-                           (int)PLEAT_PICKLE_PROTOCOL_MIN, (int)PLEAT_PICKLE_PROTOCOL_MAX);
+        return pleat_pickle_input_fail(&reader->input, reader->input.offset,
+                                       "protocol %" PRIu64 "; those from %d to %d are read",
+                                       protocol, (int)PLEAT_PICKLE_PROTOCOL_MIN,
+                                       (int)PLEAT_PICKLE_PROTOCOL_MAX);
     }
     return status;
 }
@@ -582,8 +448,8 @@ static pleat_status_t reader_protocol(pickle_reader_t *reader)
 static pleat_status_t reader_mark(pickle_reader_t *reader)
 {
     if (reader->mark_count == PLEAT_PICKLE_MARKS_MAX) {
-        return reader_fail(reader, reader->offset, "nested deeper than %d marks",
-                           (int)PLEAT_PICKLE_MARKS_MAX);
+        return pleat_pickle_input_fail(&reader->input, reader->input.offset,
+                                       "nested deeper than %d marks", (int)PLEAT_PICKLE_MARKS_MAX);
     }
     reader->marks[reader->mark_count++] = reader->stack_count;
     return PLEAT_OK;
@@ -621,7 +487,7 @@ static pleat_status_t reader_do_scalar(pickle_reader_t *reader)
 {
     uint64_t number = 0;
     pleat_status_t status = PLEAT_OK;
-    switch (reader->opcode) {
+    switch (reader->input.opcode) {
     case PLEAT_PICKLE_OP_NONE:
         return reader_push(reader, PLEAT_PICKLE_VALUE_NONE);
     case PLEAT_PICKLE_OP_NEWTRUE:
@@ -629,21 +495,22 @@ static pleat_status_t reader_do_scalar(pickle_reader_t *reader)
     case PLEAT_PICKLE_OP_NEWFALSE:
         return reader_push(reader, PLEAT_PICKLE_VALUE_FALSE);
     case PLEAT_PICKLE_OP_BININT1:
-        status = reader_number(reader, 1, &number);
+        status = pleat_pickle_input_number(&reader->input, 1, &number);
         return status == PLEAT_OK ? reader_push_signed(reader, (int64_t)number) : status;
     case PLEAT_PICKLE_OP_BININT2:
-        status = reader_number(reader, 2, &number);
+        status = pleat_pickle_input_number(&reader->input, 2, &number);
         return status == PLEAT_OK ? reader_push_signed(reader, (int64_t)number) : status;
     case PLEAT_PICKLE_OP_BININT:
-        status = reader_number(reader, 4, &number);
+        status = pleat_pickle_input_number(&reader->input, 4, &number);
         return status == PLEAT_OK ? reader_push_signed(reader, (int32_t)(uint32_t)number) : status;
     case PLEAT_PICKLE_OP_LONG1:
-        status = reader_number(reader, 1, &number);
+        status = pleat_pickle_input_number(&reader->input, 1, &number);
         return status == PLEAT_OK ? reader_long(reader, number) : status;
     case PLEAT_PICKLE_OP_LONG4:
-        status = reader_number(reader, 4, &number);
+        status = pleat_pickle_input_number(&reader->input, 4, &number);
         if (status == PLEAT_OK && number > INT32_MAX) {
-            return reader_fail(reader, reader->offset, "LONG4 of a negative length");
+            return pleat_pickle_input_fail(&reader->input, reader->input.offset,
+                                           "LONG4 of a negative length");
         }
         return status == PLEAT_OK ? reader_long(reader, number) : status;
     default: /* PLEAT_PICKLE_OP_BINFLOAT */
@@ -653,7 +520,7 @@ static pleat_status_t reader_do_scalar(pickle_reader_t *reader)
 
 static pleat_status_t reader_do_string(pickle_reader_t *reader)
 {
-    switch (reader->opcode) {
+    switch (reader->input.opcode) {
     case PLEAT_PICKLE_OP_SHORT_BINSTRING:
     case PLEAT_PICKLE_OP_SHORT_BINUNICODE:
         return reader_string(reader, PLEAT_PICKLE_TAG_STRING, 1);
@@ -673,7 +540,7 @@ static pleat_status_t reader_do_string(pickle_reader_t *reader)
 
 static pleat_status_t reader_do_container(pickle_reader_t *reader)
 {
-    switch (reader->opcode) {
+    switch (reader->input.opcode) {
     case PLEAT_PICKLE_OP_EMPTY_TUPLE:
         return reader_push_items(reader, PLEAT_PICKLE_TAG_TUPLE);
     case PLEAT_PICKLE_OP_TUPLE1:
@@ -705,17 +572,19 @@ static pleat_status_t reader_do_container(pickle_reader_t *reader)
 
 static pleat_status_t reader_do_memo(pickle_reader_t *reader)
 {
-    const bool is_long = reader->opcode == PLEAT_PICKLE_OP_LONG_BINPUT ||
-                         reader->opcode == PLEAT_PICKLE_OP_LONG_BINGET;
+    const bool is_long = reader->input.opcode == PLEAT_PICKLE_OP_LONG_BINPUT ||
+                         reader->input.opcode == PLEAT_PICKLE_OP_LONG_BINGET;
     uint64_t index = 0;
-    if (reader->opcode == PLEAT_PICKLE_OP_MEMOIZE) {
+    if (reader->input.opcode == PLEAT_PICKLE_OP_MEMOIZE) {
         return reader_put(reader, reader->memo_count);
     }
-    const pleat_status_t status = reader_number(reader, is_long ? 4 : 1, &index);
+    const pleat_status_t status =
+        pleat_pickle_input_number(&reader->input, is_long ? 4 : 1, &index);
     if (status != PLEAT_OK) {
         return status;
     }
-    return reader->opcode == PLEAT_PICKLE_OP_BINPUT || reader->opcode == PLEAT_PICKLE_OP_LONG_BINPUT
+    return reader->input.opcode == PLEAT_PICKLE_OP_BINPUT ||
+                   reader->input.opcode == PLEAT_PICKLE_OP_LONG_BINPUT
                ? reader_put(reader, index)
                : reader_get(reader, index);
 }
@@ -723,11 +592,11 @@ static pleat_status_t reader_do_memo(pickle_reader_t *reader)
 static pleat_status_t reader_do(pickle_reader_t *reader)
 {
     uint64_t ignored = 0;
-    switch (reader->opcode) {
+    switch (reader->input.opcode) {
     case PLEAT_PICKLE_OP_PROTO:
         return reader_protocol(reader);
     case PLEAT_PICKLE_OP_FRAME: /* a hint for those who read ahead */
-        return reader_number(reader, 8, &ignored);
+        return pleat_pickle_input_number(&reader->input, 8, &ignored);
     case PLEAT_PICKLE_OP_MARK:
         return reader_mark(reader);
     case PLEAT_PICKLE_OP_POP:
@@ -772,25 +641,27 @@ static pleat_status_t reader_run(pickle_reader_t *reader, pleat_pickle_value_t *
 {
     for (;;) {
         const unsigned char *byte = NULL;
-        reader->opcode = -1;
-        reader->offset = reader_position(reader);
-        pleat_status_t status = reader_take(reader, 1, &byte);
+        reader->input.opcode = -1;
+        reader->input.offset = pleat_pickle_input_position(&reader->input);
+        pleat_status_t status = pleat_pickle_input_take(&reader->input, 1, &byte);
         if (status != PLEAT_OK) {
             return status;
         }
-        if (reader->offset == 0 && *byte != PLEAT_PICKLE_OP_PROTO) {
-            return reader_fail(reader, 0,
-                               "no pickle of protocol 2 to 5: it would begin with byte 0x80 (PROTO)"
-                               ", and this is 0x%02x",
-                               (unsigned)*byte);
+        if (reader->input.offset == 0 && *byte != PLEAT_PICKLE_OP_PROTO) {
+            return pleat_pickle_input_fail(
+                &reader->input, 0,
+                "no pickle of protocol 2 to 5: it would begin with byte 0x80 (PROTO)"
+                ", and this is 0x%02x",
+                (unsigned)*byte);
         }
-        reader->opcode = *byte;
-        status = opcode_table[reader->opcode].use == PLEAT_PICKLE_DATA ? reader_do(reader)
-                                                                       : reader_refuse(reader);
+        reader->input.opcode = *byte;
+        status = pleat_pickle_opcode_use(reader->input.opcode) == PLEAT_PICKLE_DATA
+                     ? reader_do(reader)
+                     : reader_refuse(reader);
         if (status != PLEAT_OK) {
             return status;
         }
-        if (reader->opcode == PLEAT_PICKLE_OP_STOP) {
+        if (reader->input.opcode == PLEAT_PICKLE_OP_STOP) {
             *value_out = reader->stack[reader->stack_count - 1];
             return PLEAT_OK;
         }
@@ -804,13 +675,13 @@ pleat_status_t pleat_pickle_read(const pleat_pickle_source_t *source,
     if (reader == NULL) {
         return pleat_pickle_no_memory(source, storage, 0);
     }
-    *reader = (pickle_reader_t){.source = source, .storage = storage};
-    reader->buffer = pleat_pickle_resize(storage, NULL, 0, BUFFER_BYTES);
+    *reader = (pickle_reader_t){.input = {.source = source}, .storage = storage};
+    reader->input.buffer = pleat_pickle_resize(storage, NULL, 0, PLEAT_PICKLE_INPUT_BYTES);
     const pleat_status_t status =
-        reader->buffer != NULL ? reader_run(reader, value_out) : reader_no_memory(reader);
+        reader->input.buffer != NULL ? reader_run(reader, value_out) : reader_no_memory(reader);
     pleat_pickle_release(storage, reader->stack, reader->stack_capacity * sizeof(*reader->stack));
     pleat_pickle_release(storage, reader->memo, reader->memo_capacity * sizeof(*reader->memo));
-    pleat_pickle_release(storage, reader->buffer, BUFFER_BYTES);
+    pleat_pickle_release(storage, reader->input.buffer, PLEAT_PICKLE_INPUT_BYTES);
     pleat_pickle_release(storage, reader, sizeof(*reader));
     return status;
 }

@@ -12,8 +12,9 @@ enum { ALIGNMENT = 8, FIRST_CAPACITY = 64, PROBES_MAX = 32, FIRST_ITEMS = 4 };
 
 #define PLEAT_PICKLE_CHUNK_MIN_BYTES (UINT64_C(64) * PLEAT_KIB)
 #define PLEAT_PICKLE_CHUNK_MAX_BYTES (UINT64_C(4) * PLEAT_MIB)
-#define PLEAT_PICKLE_GROWN_BYTES (UINT64_C(32) * PLEAT_KIB) /* arrays from here on are the host's \
-                                                             */
+#define PLEAT_PICKLE_GROWN_BYTES                                     \
+    (UINT64_C(32) * PLEAT_KIB) /* arrays from here on are the host's \
+                                */
 #define PLEAT_PICKLE_SHORT_MAX INT64_C(0x0fffffffffffffff)
 
 struct pleat_pickle_chunk {
@@ -486,6 +487,28 @@ pleat_pickle_value_t pleat_pickle_find(const pleat_pickle_items_t *dict, const c
         }
     }
     return PLEAT_PICKLE_VALUE_ABSENT;
+}
+
+size_t pleat_pickle_utf8_length(const unsigned char *text, size_t left)
+{
+    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
+    const size_t length = text[0] < 0x80   ? 1
+                          : text[0] < 0xc0 ? 0
+                          : text[0] < 0xe0 ? 2
+                          : text[0] < 0xf0 ? 3
+                          : text[0] < 0xf8 ? 4
+                                           : 0;
+    if (length < 2 || length > left) {
+        return length == 1 ? 1 : 0;
+    }
+    uint32_t code = text[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        code = code << 6 | (text[i] & 0x3fu);
+    }
+    return code >= least[length] && code <= 0x10ffff ? length : 0;
 }
 
 const char *pleat_pickle_describe(pleat_pickle_value_t value)

@@ -160,6 +160,10 @@ pleat_pickle_value_t pleat_pickle_find(const pleat_pickle_items_t *dict, const c
 
 bool pleat_pickle_string_is(const pleat_pickle_string_t *string, const char *text);
 
+/* Length of the character that begins at @p text, 0 if it is not well formed. Halves of surrogate
+ * pairs count as characters, because Python writes them so. */
+size_t pleat_pickle_utf8_length(const unsigned char *text, size_t left);
+
 /* "a list", "an integer", ... for messages; static. */
 const char *pleat_pickle_describe(pleat_pickle_value_t value);
 

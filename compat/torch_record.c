@@ -209,6 +209,25 @@ pleat_status_t pleat_torch_take_records(pleat_torch_reader_t *reader,
     return pleat_torch_open_records(reader, &place, dict->items->offset, value, records_out);
 }
 
+pleat_status_t pleat_torch_make_array(pleat_torch_reader_t *reader, uint64_t count,
+                                      size_t element_bytes, size_t *capacity_out, void **array_out)
+{
+    uint64_t bytes = 0;
+    if (count == 0) {
+        return PLEAT_OK;
+    }
+    if (!pleat_multiply_checked(count, element_bytes, &bytes)) {
+        reader->own->storage.is_over_limit = true;
+        return pleat_torch_no_memory(reader, 0);
+    }
+    *array_out = pleat_pickle_resize(&reader->own->storage, NULL, 0, bytes);
+    if (*array_out == NULL) {
+        return pleat_torch_no_memory(reader, 0);
+    }
+    *capacity_out = (size_t)count;
+    return PLEAT_OK;
+}
+
 /* ---- stacks ---- */
 
 static pleat_status_t torch_add_frame(pleat_torch_reader_t *reader, const pleat_torch_place_t *up,

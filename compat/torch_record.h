@@ -101,6 +101,10 @@ pleat_status_t pleat_torch_open_records(const pleat_torch_reader_t *reader,
                                         pleat_pickle_value_t value,
                                         pleat_pickle_items_t **records_out);
 
+/* An array of the snapshot's for @p count elements; an empty one stays NULL. */
+pleat_status_t pleat_torch_make_array(pleat_torch_reader_t *reader, uint64_t count,
+                                      size_t element_bytes, size_t *capacity_out, void **array_out);
+
 /* The stack of the key `frames`; without one, or an empty one, PLEAT_TORCH_STACK_ABSENT. */
 pleat_status_t pleat_torch_take_stack(pleat_torch_reader_t *reader, const pleat_torch_dict_t *dict,
                                       uint32_t *stack_out);
