@@ -203,7 +203,7 @@ static pleat_status_t cuda_event_query(void *self, pleat_event_t event)
 {
     const pleat_cuda_t *cuda = self;
     pleat_cu_result_t result = PLEAT_CU_OK;
-    CUDA_CALL(cuda, result, cuEventQuery(to_event(event)));
+    CUDA_MEMORY_CALL(cuda, result, cuEventQuery(to_event(event)));
     if (result == PLEAT_CU_NOT_READY) {
         return PLEAT_ERR_NOT_READY; /* an answer, not a failure: no text is made */
     }
@@ -214,10 +214,10 @@ static pleat_status_t cuda_event_synchronize(void *self, pleat_event_t event)
 {
     pleat_cuda_t *cuda = self;
     pleat_cu_result_t result = PLEAT_CU_OK;
-    CUDA_CALL(cuda, result, cuEventQuery(to_event(event)));
+    CUDA_MEMORY_CALL(cuda, result, cuEventQuery(to_event(event)));
     if (result == PLEAT_CU_NOT_READY) {
         cuda->wait_count++;
-        CUDA_CALL(cuda, result, cuEventSynchronize(to_event(event)));
+        CUDA_MEMORY_CALL(cuda, result, cuEventSynchronize(to_event(event)));
     }
     return pleat_cuda_status(&cuda->driver, result, "event_synchronize");
 }

@@ -29,8 +29,9 @@ PLEAT_NODISCARD pleat_status_t pleat_cuda_context_enter(const pleat_cuda_t *cuda
                                                         bool *is_pushed_out);
 void pleat_cuda_context_leave(const pleat_cuda_t *cuda, bool is_pushed);
 
-/* While any thread captures a stream into a graph, the driver refuses calls about memory and spoils
- * the capture, unless the calling thread is in the relaxed mode. `mode` takes the one it was in. */
+/* While any thread captures a stream into a graph, the driver refuses calls about memory and
+ * events, and spoils the capture, unless the calling thread is in the relaxed mode. `mode` takes
+ * the one that it was in. */
 bool pleat_cuda_capture_relax(const pleat_cuda_t *cuda, unsigned int *mode);
 void pleat_cuda_capture_restore(const pleat_cuda_t *cuda, unsigned int mode, bool is_relaxed);
 
@@ -46,7 +47,8 @@ void pleat_cuda_capture_restore(const pleat_cuda_t *cuda, unsigned int mode, boo
         pleat_cuda_context_leave((cuda), is_pushed);                                 \
     } while (0)
 
-/* As CUDA_CALL, for calls by which memory comes or goes: none touches a stream that is captured. */
+/* As CUDA_CALL, for calls by which memory comes or goes, and for looks at events: none of them is
+ * about a stream that is captured. */
 #define CUDA_MEMORY_CALL(cuda, result, expression)                                   \
     do {                                                                             \
         bool is_pushed = false;                                                      \

@@ -485,7 +485,7 @@ static pleat_cu_result_t wait_event(pleat_event_t event)
 
 pleat_cu_result_t cuEventSynchronize(pleat_cu_event_t event)
 {
-    const pleat_cu_result_t result = begin(__func__, true);
+    const pleat_cu_result_t result = begin_unsafe(__func__);
     return end(result != PLEAT_CU_OK ? result : wait_event(event_of(event)));
 }
 

@@ -79,9 +79,15 @@ def make(path=None, conf=None, driver=None):
 
 
 def install(path=None, conf=None, driver=None):
-    """Use Pleat for all CUDA memory of PyTorch; before the first use of CUDA. Arguments as of make."""
+    """Use Pleat for all CUDA memory of PyTorch; before the first use of CUDA. Arguments as of make.
+
+    Raises RuntimeError, and changes nothing, if CUDA or another plug-in is in use already.
+    """
     import torch
 
+    if torch.cuda.is_initialized() or torch.cuda.memory.get_allocator_backend() == "pluggable":
+        raise RuntimeError("pleat_torch.level1: CUDA or a plug-in is in use already; install at the "
+                           "start, before the first tensor on a GPU")
     allocator = make(path, conf, driver)
     torch.cuda.memory.change_current_allocator(allocator)
     return allocator
