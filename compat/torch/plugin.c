@@ -139,6 +139,11 @@ int pleat_torch_configure(const char *conf, const char *driver)
 
 /* ---- reports ---- */
 
+const char *pleat_torch_last_error(void)
+{
+    return pleat_last_error();
+}
+
 static pleat_stats_t stats_of(int device)
 {
     pleat_stats_t stats = PLEAT_STATS_INIT;
@@ -167,6 +172,11 @@ size_t pleat_torch_summary(int device, bool is_abbreviated, char *buffer, size_t
 {
     const pleat_stats_t stats = stats_of(device);
     return pleat_memory_summary(&stats, device, is_abbreviated, buffer, buffer_bytes);
+}
+
+double pleat_torch_fraction(int device)
+{
+    return pleat_device_table_fraction(device);
 }
 
 void pleat_torch_reset_peak_stats(int device)

@@ -74,10 +74,13 @@ PLEAT_API void pleat_torch_release_pool(int device, unsigned long long first,
  *
  * @param conf    strict text; NULL: the environment.
  * @param driver  file of the driver's library; NULL: libcuda.so.1.
- * @return a pleat_status_t; pleat_last_error says more.
+ * @return a pleat_status_t; pleat_torch_last_error says more.
  * @par Cost linear in the text.
  */
 PLEAT_API int pleat_torch_configure(const char *conf, const char *driver);
+
+/** pleat_last_error of this thread. @par Cost constant. */
+PLEAT_API const char *pleat_torch_last_error(void);
 
 /**
  * The values of torch.cuda.memory_stats of a device as one JSON object with PyTorch's flat names,
@@ -89,6 +92,9 @@ PLEAT_API size_t pleat_torch_stats_json(int device, char *buffer, size_t buffer_
 /** The table of torch.cuda.memory_summary; works as snprintf. @par Cost about 40 lines. */
 PLEAT_API size_t pleat_torch_summary(int device, bool is_abbreviated, char *buffer,
                                      size_t buffer_bytes);
+
+/** The limit of a device as a fraction of its memory; 1: none. @par Cost constant. */
+PLEAT_API double pleat_torch_fraction(int device);
 
 /** As torch.cuda.reset_peak_memory_stats. @par Cost constant. */
 PLEAT_API void pleat_torch_reset_peak_stats(int device);

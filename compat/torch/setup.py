@@ -95,6 +95,11 @@ def c_sources():
     return library + sorted((HERE / "src").glob("*.c"))
 
 
+def plugin_sources():
+    """The C sources of level one beside the library's."""
+    return sorted(HERE.glob("plugin*.c"))
+
+
 def compile_c(source, folder):
     """Compile one C source; returns its object."""
     target = folder / (str(source.relative_to(ROOT).with_suffix("")).replace(os.sep, "_") + ".o")
@@ -114,6 +119,7 @@ class BuildBackend(cpp_extension.BuildExtension):
         jobs = int(os.environ.get("MAX_JOBS", os.cpu_count() or 1))
         with ThreadPoolExecutor(jobs) as pool:
             objects = list(pool.map(lambda source: compile_c(source, folder), c_sources()))
+            plugin = list(pool.map(lambda source: compile_c(source, folder), plugin_sources()))
         # The library's names stay inside, so that another copy in the process does not matter.
         script = folder / "names.map"
         script.write_text("{ local: pleat_*; };\n")
@@ -121,6 +127,16 @@ class BuildBackend(cpp_extension.BuildExtension):
             extension.extra_objects = objects
             extension.extra_link_args = [f"-Wl,--version-script={script}", "-pthread", "-ldl", "-lm"]
         super().build_extensions()
+        self.link_plugin(plugin + objects)
+
+    def link_plugin(self, objects):
+        """Link level one, which needs nothing but the C library, beside level1.py."""
+        package = Path(self.get_ext_fullpath("pleat_torch._C")).parent
+        package.mkdir(parents=True, exist_ok=True)
+        command = os.environ.get("CC", "cc").split() + ["-shared", "-pthread"] + objects
+        names = f"-Wl,--version-script={HERE / 'plugin.map'},-soname,libpleat_torch.so,-z,defs"
+        target = package / "libpleat_torch.so"
+        subprocess.run(command + [names, "-o", str(target), "-ldl", "-lm"], check=True)
 
 
 check_torch()

@@ -112,6 +112,7 @@ Test(plugin, a_recorded_stream_keeps_memory_until_its_work_is_done, .timeout = 2
 Test(plugin, out_of_memory_is_told_once_in_known_words, .timeout = 20)
 {
     begin("");
+    cr_expect(eq(dbl, pleat_torch_fraction(0), 1.0));
     pleat_torch_memory_fraction(0.5, 0);
     for (int i = 0; i < 3; i++) {
         cr_expect(eq(ptr, pleat_torch_malloc((size_t)3 << 30, 0, NULL), NULL));
@@ -120,6 +121,7 @@ Test(plugin, out_of_memory_is_told_once_in_known_words, .timeout = 20)
         eq(int, times_told("OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB"), 1));
     cr_expect(eq(int, times_told("no exception"), 1));
     cr_expect(ne(ptr, pleat_torch_malloc(MALLOC_BYTES, 0, NULL), NULL));
+    cr_expect(eq(dbl, pleat_torch_fraction(0), 0.5));
     cr_expect(eq(i64, stats(0).num_ooms, 3));
 }
 
@@ -153,6 +155,7 @@ Test(plugin, a_wrong_environment_is_told_at_the_start, .timeout = 20)
     cr_expect(eq(int, times_told("max_split_size_mb"), 1));
     cr_expect(eq(ptr, pleat_torch_malloc(512, 0, NULL), NULL));
     cr_expect(eq(int, pleat_torch_configure(NULL, TEST_LIBRARY), PLEAT_ERR_INVALID));
+    cr_expect(ne(ptr, strstr(pleat_torch_last_error(), "max_split_size_mb"), NULL));
     cr_expect(eq(int, pleat_torch_configure("max_split_size_mb:20", TEST_LIBRARY), PLEAT_OK));
     cr_expect(ne(ptr, pleat_torch_malloc(512, 0, NULL), NULL));
 }

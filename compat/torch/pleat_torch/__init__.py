@@ -7,14 +7,15 @@ before the first use of ``torch.cuda``. Everything else stays as it is: ``torch.
 snapshots, ``MemPool``, CUDA graphs, sharing between processes and so on ask the new allocator.
 """
 
+import importlib.util
 import warnings
 from typing import Dict, NamedTuple, Optional, Union
 
 import torch
 
-try:
+if importlib.util.find_spec("pleat_torch._C") is not None:
     from . import _C
-except ModuleNotFoundError:  # not installed by pip: level1.py needs no extension
+else:  # not installed by pip: level1.py needs no extension
     _C = None  # type: ignore[assignment]
 
 __all__ = ["Option", "check", "conf", "install", "is_installed", "mode", "set_options", "stats"]

@@ -38,15 +38,15 @@ def library_path():
 
 def _open(path):
     library = ctypes.CDLL(path)
-    library.pleat_last_error.restype = ctypes.c_char_p
+    library.pleat_torch_last_error.restype = ctypes.c_char_p
     library.pleat_torch_configure.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
     library.pleat_torch_stats_json.restype = ctypes.c_size_t
     library.pleat_torch_stats_json.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]
     library.pleat_torch_summary.restype = ctypes.c_size_t
     library.pleat_torch_summary.argtypes = [
         ctypes.c_int, ctypes.c_bool, ctypes.c_char_p, ctypes.c_size_t]
-    library.pleat_device_table_fraction.restype = ctypes.c_double
-    library.pleat_device_table_fraction.argtypes = [ctypes.c_int]
+    library.pleat_torch_fraction.restype = ctypes.c_double
+    library.pleat_torch_fraction.argtypes = [ctypes.c_int]
     return library
 
 
@@ -67,7 +67,7 @@ def make(path=None, conf=None, driver=None):
     library = _open(path)
     if library.pleat_torch_configure(conf.encode() if conf is not None else None,
                                      driver.encode() if driver is not None else None) != 0:
-        raise ValueError(library.pleat_last_error().decode(errors="replace"))
+        raise ValueError(library.pleat_torch_last_error().decode(errors="replace"))
     allocator = torch.cuda.memory.CUDAPluggableAllocator(
         path, "pleat_torch_malloc", "pleat_torch_free")
     for setter, function in _HOOKS:
@@ -151,4 +151,4 @@ def reset_accumulated_memory_stats(device=None):
 
 
 def get_per_process_memory_fraction(device=None):
-    return _library.pleat_device_table_fraction(_index(device)) if _library is not None else 1.0
+    return _library.pleat_torch_fraction(_index(device)) if _library is not None else 1.0
