@@ -151,8 +151,11 @@ static pleat_status_t run_prepare(pleat_session_run_t *run, const pleat_session_
 /* ---- the calls ---- */
 
 /* Keep the message of a failed call in the words that PyTorch's users know. */
-static void run_keep_error(pleat_session_run_t *run)
+static void run_keep_error(pleat_session_run_t *run, const pleat_session_call_t *call)
 {
+    const char *caller = call->kind == PLEAT_SESSION_POOL_BEGIN ? "beginAllocateToPool: "
+                         : call->kind == PLEAT_SESSION_POOL_END ? "endAllocatePool: "
+                                                                : "";
     if (run->status == PLEAT_ERR_OOM_DEVICE) {
         pleat_oom_info_t info = PLEAT_OOM_INFO_INIT;
         pleat_read_last_oom(run->allocator, &info);
@@ -160,7 +163,7 @@ static void run_keep_error(pleat_session_run_t *run)
     } else if (run->status == PLEAT_ERR_TOO_LARGE) {
         (void)pleat_too_large_message(run->error, sizeof(run->error));
     } else {
-        (void)snprintf(run->error, sizeof(run->error), "%s", pleat_last_error());
+        (void)snprintf(run->error, sizeof(run->error), "%s%s", caller, pleat_last_error());
     }
 }
 
@@ -169,7 +172,7 @@ static void run_alloc(pleat_session_run_t *run, const pleat_session_call_t *call
     pleat_devptr_t address = 0;
     run->status = pleat_alloc(run->allocator, call->bytes, call->stream, &address);
     if (run->status != PLEAT_OK) {
-        run_keep_error(run);
+        run_keep_error(run, call);
     }
     if (call->kind == PLEAT_SESSION_OOM) {
         if (run->status == PLEAT_OK) {
@@ -235,7 +238,7 @@ static void run_set(pleat_session_run_t *run, const pleat_session_call_t *call)
     run->status = pleat_conf_read(&run->conf, PLEAT_CONF_TORCH, call->text, &report);
     if (run->status != PLEAT_OK) {
         run_place_error(run->session, place, report.column, report.message);
-        run_keep_error(run);
+        run_keep_error(run, call);
     }
     /* What stood before an error is in force. */
     run_choose_mode(run);
@@ -246,7 +249,7 @@ static void run_set(pleat_session_run_t *run, const pleat_session_call_t *call)
     if (status != PLEAT_OK) {
         run->status = status;
         run_place_error(run->session, place, 0, pleat_last_error());
-        run_keep_error(run);
+        run_keep_error(run, call);
     }
 }
 
@@ -317,7 +320,7 @@ static void run_perform(pleat_session_run_t *run, const pleat_session_call_t *ca
         break;
     }
     if (run->status != PLEAT_OK) {
-        run_keep_error(run);
+        run_keep_error(run, call);
     }
 }
 
