@@ -388,8 +388,8 @@ Test(plugin, statistics_are_json, .timeout = 20)
     (void)pleat_torch_malloc(MALLOC_BYTES, 0, NULL);
     const size_t length = pleat_torch_stats_json(0, text, sizeof text);
     cr_expect(eq(sz, length, strlen(text)));
-    cr_expect(eq(int, text[0], '{'));
-    cr_expect(eq(int, text[length - 1], '}'));
+    cr_expect(eq(chr, text[0], '{'));
+    cr_expect(eq(chr, text[length - 1], '}'));
     cr_expect(ne(ptr, strstr(text, "\"allocated_bytes.all.current\": 3145728, "), NULL), "%s",
               text);
     cr_expect(eq(sz, pleat_torch_stats_json(0, NULL, 0), length));
