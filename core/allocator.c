@@ -359,6 +359,15 @@ void pleat_allocator_visit_waiting(pleat_allocator_t *allocator, pleat_waiting_v
     pleat_lock_release(&allocator->lock);
 }
 
+size_t pleat_allocator_visit_deferred(pleat_allocator_t *allocator, pleat_waiting_visit_fn_t visit,
+                                      void *context)
+{
+    pleat_lock_acquire(&allocator->lock);
+    const size_t complete_count = pleat_deferred_visit(&allocator->waiting, visit, context);
+    pleat_lock_release(&allocator->lock);
+    return complete_count;
+}
+
 bool pleat_allocator_can_hit(pleat_allocator_t *allocator, uint64_t bytes, pleat_stream_t stream)
 {
     if (bytes == 0 || bytes >= PLEAT_REQUEST_END_BYTES) {

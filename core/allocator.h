@@ -133,15 +133,17 @@ PLEAT_NODISCARD pleat_status_t pleat_allocator_set_freeable_order(pleat_allocato
                                                                   const pleat_pool_id_t *ids,
                                                                   size_t count);
 
-/* Called for each free that waits: for @p stream, whose work up to the free is over or not. */
-typedef void (*pleat_waiting_visit_fn_t)(void *context, pleat_stream_t stream,
-                                         pleat_devptr_t address, bool is_ready);
-
 /* Visit the waiting frees: queues in rising order of stream, each from front to back. A free that
  * waits for several streams is visited once in the queue of each. Takes the lock; one event query
  * a visit. */
 void pleat_allocator_visit_waiting(pleat_allocator_t *allocator, pleat_waiting_visit_fn_t visit,
                                    void *context);
+
+/* Visit the deferred frees as if they were queued now, in the order of their resolution. Returns
+ * how many would be complete at once, and are not visited. Takes the lock; one event record and one
+ * query a visit. */
+size_t pleat_allocator_visit_deferred(pleat_allocator_t *allocator, pleat_waiting_visit_fn_t visit,
+                                      void *context);
 
 /* Would a free block serve a request of @p bytes on @p stream now? Changes nothing. Takes the
  * lock. */

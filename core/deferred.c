@@ -101,6 +101,60 @@ pleat_status_t pleat_deferred_resolve(pleat_waiting_t *waiting, pleat_wait_done_
     return status;
 }
 
+/* ---- a look ahead ---- */
+
+/* Visit the streams that one free would wait for; false: there is none. */
+static bool deferred_visit_one(const pleat_waiting_t *waiting, const pleat_block_t *block,
+                               pleat_waiting_visit_fn_t visit, void *context)
+{
+    const bool is_stale = deferred_is_stale(&waiting->deferred, block->address);
+    bool has_wait = false;
+    for (const pleat_wait_t *wait = block->uses; wait != NULL; wait = wait->next) {
+        if (is_stale || wait->is_captured) {
+            continue;
+        }
+        const bool is_ready =
+            pleat_vmm_event_record(waiting->vmm, wait->event, wait->stream) == PLEAT_OK &&
+            pleat_vmm_event_query(waiting->vmm, wait->event) == PLEAT_OK;
+        visit(context, wait->stream, block->address, is_ready);
+        has_wait = true;
+    }
+    return has_wait;
+}
+
+static bool deferred_is_ordered(const pleat_deferred_t *deferred, pleat_devptr_t address)
+{
+    for (size_t i = 0; i < deferred->order_count; i++) {
+        if (deferred->order[i] == address) {
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t pleat_deferred_visit(const pleat_waiting_t *waiting, pleat_waiting_visit_fn_t visit,
+                            void *context)
+{
+    const pleat_deferred_t *deferred = &waiting->deferred;
+    size_t complete_count = 0;
+    for (size_t i = 0; i < deferred->order_count; i++) {
+        for (const pleat_block_t *block = deferred->first; block != NULL;
+             block = block->next_live) {
+            if (block->address == deferred->order[i] &&
+                !deferred_visit_one(waiting, block, visit, context)) {
+                complete_count++;
+            }
+        }
+    }
+    for (const pleat_block_t *block = deferred->first; block != NULL; block = block->next_live) {
+        if (!deferred_is_ordered(deferred, block->address) &&
+            !deferred_visit_one(waiting, block, visit, context)) {
+            complete_count++;
+        }
+    }
+    return complete_count;
+}
+
 /* ---- orders ---- */
 
 static pleat_status_t deferred_copy(pleat_devptr_t **list, size_t *list_count,

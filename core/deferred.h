@@ -30,6 +30,11 @@ void pleat_deferred_add(pleat_waiting_t *waiting, pleat_block_t *block);
 PLEAT_NODISCARD pleat_status_t pleat_deferred_resolve(pleat_waiting_t *waiting,
                                                       pleat_wait_done_fn_t done, void *context);
 
+/* Visit what a resolution would queue, in its order: a free once for each stream that it would wait
+ * for. Returns how many would be complete at once. One event record and one query a visit. */
+size_t pleat_deferred_visit(const pleat_waiting_t *waiting, pleat_waiting_visit_fn_t visit,
+                            void *context);
+
 /* The next resolution ends the frees of @p addresses first and in this order, the others behind
  * them in the order of the frees. ERR_OOM_HOST: nothing changed. */
 PLEAT_NODISCARD pleat_status_t pleat_deferred_set_order(pleat_deferred_t *deferred,

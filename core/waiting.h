@@ -64,6 +64,10 @@ typedef struct pleat_waiting {
     pleat_deferred_t deferred;
 } pleat_waiting_t;
 
+/* Called for each free that waits: for @p stream, whose work up to the free is over or not. */
+typedef void (*pleat_waiting_visit_fn_t)(void *context, pleat_stream_t stream,
+                                         pleat_devptr_t address, bool is_ready);
+
 /* Called for a block whose last wait is over. */
 typedef void (*pleat_wait_done_fn_t)(void *context, pleat_block_t *block);
 

@@ -23,6 +23,7 @@ enum { PHASE_POLL, PHASE_WAIT, PHASE_COUNT };
 typedef struct order_wait {
     pleat_stream_t stream;
     uint32_t block; /* index into addresses and pending */
+    size_t index;   /* in the order in which they were found */
     bool is_ready;
 } order_wait_t;
 
@@ -118,26 +119,48 @@ static uint32_t order_block(pleat_queue_order_t *order, pleat_devptr_t address)
     return (uint32_t)i;
 }
 
-/* Visitor of the engine's waiting frees; queues come one after the other. */
+/* Visitor of the engine's waiting frees, and of deferred ones that join the same queues behind. */
 static void order_add(void *context, pleat_stream_t stream, pleat_devptr_t address, bool is_ready)
 {
     pleat_queue_order_t *order = context;
-    const bool is_new =
-        order->queue_count == 0 || order->queues[order->queue_count - 1].stream != stream;
-    order->has_too_many |= is_new && order->queue_count == QUEUES_MAX;
-    if (order->has_too_many || order->has_no_memory || !order_grow(order)) {
-        order->has_no_memory |= !order->has_too_many;
+    if (order->has_no_memory || !order_grow(order)) {
+        order->has_no_memory = true;
         return;
-    }
-    if (is_new) {
-        order->queues[order->queue_count++] =
-            (order_queue_t){.stream = stream, .begin = {[PHASE_POLL] = order->wait_count}};
     }
     const uint32_t block = order_block(order, address);
     order->pending[PHASE_POLL][block]++;
-    order->waits[order->wait_count++] =
-        (order_wait_t){.stream = stream, .block = block, .is_ready = is_ready};
-    order->queues[order->queue_count - 1].begin[PHASE_COUNT] = order->wait_count;
+    order->waits[order->wait_count] = (order_wait_t){
+        .stream = stream, .block = block, .index = order->wait_count, .is_ready = is_ready};
+    order->wait_count++;
+}
+
+static int order_compare(const void *left, const void *right)
+{
+    const order_wait_t *a = left;
+    const order_wait_t *b = right;
+    if (a->stream != b->stream) {
+        return a->stream < b->stream ? -1 : 1;
+    }
+    return a->index < b->index ? -1 : 1;
+}
+
+/* Sort the waits into queues. */
+static void order_build_queues(pleat_queue_order_t *order)
+{
+    if (order->wait_count > 0) {
+        qsort(order->waits, order->wait_count, sizeof(*order->waits), order_compare);
+    }
+    for (size_t i = 0; i < order->wait_count && !order->has_too_many; i++) {
+        const pleat_stream_t stream = order->waits[i].stream;
+        if (i == 0 || order->waits[i - 1].stream != stream) {
+            order->has_too_many = order->queue_count == QUEUES_MAX;
+            if (!order->has_too_many) {
+                order->queues[order->queue_count++] =
+                    (order_queue_t){.stream = stream, .begin = {[PHASE_POLL] = i}};
+            }
+        }
+        order->queues[order->queue_count - 1].begin[PHASE_COUNT] = i + 1;
+    }
 }
 
 /* Decide which waits end in the poll, and with them which are left for the wait. Returns how many
@@ -250,13 +273,17 @@ pleat_status_t pleat_queue_order_fit(pleat_queue_order_t *order, pleat_allocator
     order->has_no_memory = false;
     order->has_too_many = false;
     pleat_allocator_visit_waiting(allocator, order_add, order);
+    const size_t early = pleat_allocator_visit_deferred(allocator, order_add, order);
+    order_build_queues(order);
     if (order->has_no_memory) {
         pleat_error_set("no host memory for the order of %zu waiting frees", order->wait_count);
         return PLEAT_ERR_OOM_HOST;
     }
-    if (order->has_too_many || order->queue_count < 2) {
+    if (order->has_too_many || order->queue_count < 2 || early > count) {
         return PLEAT_OK;
     }
+    addresses += early;
+    count -= early;
     order_sort_as_before(order);
     const size_t polled = order_part(order, has_poll);
     if (count != polled && count != order->block_count) {

@@ -22,7 +22,8 @@ void pleat_queue_order_destroy(pleat_queue_order_t *order);
 
 /**
  * Find an order in which the next call of @p allocator completes @p addresses, in this sequence,
- * and set it.
+ * and set it. The call comes without a redirection to a private pool: it first resolves the frees
+ * that were put off, some of which are complete at once, before all others.
  *
  * @param addresses  blocks whose frees complete in the call.
  * @param has_poll   the call first ends what is ready, and may then wait for the rest (an

@@ -6,6 +6,7 @@
 
 #include <pleat/memory_stats.h>
 #include <pleat/oom_message.h>
+#include <pleat/private_pool.h>
 #include <pleat/sim.h>
 
 #include <inttypes.h>
@@ -122,7 +123,7 @@ static pleat_status_t run_fit_order(pleat_session_run_t *run, const pleat_sessio
             addresses[count++] = event->address;
         }
     }
-    const bool has_poll = call->kind == PLEAT_SESSION_ALLOC || call->kind == PLEAT_SESSION_OOM;
+    const bool has_poll = call->kind != PLEAT_SESSION_EMPTY;
     const pleat_status_t status =
         pleat_queue_order_fit(run->order, run->allocator, addresses, count, has_poll);
     free(addresses);
@@ -142,7 +143,10 @@ static pleat_status_t run_prepare(pleat_session_run_t *run, const pleat_session_
     if (status == PLEAT_OK) {
         status = run_place_range(run, call);
     }
-    if (status == PLEAT_OK && call->kind != PLEAT_SESSION_FREE) {
+    const bool looks_at_queues = call->kind == PLEAT_SESSION_ALLOC ||
+                                 call->kind == PLEAT_SESSION_OOM ||
+                                 call->kind == PLEAT_SESSION_EMPTY;
+    if (status == PLEAT_OK && looks_at_queues && !pleat_pool_is_redirecting(run->allocator)) {
         status = run_fit_order(run, call);
     }
     return status;

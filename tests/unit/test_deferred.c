@@ -257,6 +257,59 @@ Test(deferred, an_order_holds_for_one_resolution, .timeout = 5)
     fixture_check_and_destroy(&f);
 }
 
+/* What a look ahead finds, and how often. */
+typedef struct ahead {
+    size_t count;
+    pleat_devptr_t addresses[8];
+    pleat_stream_t streams[8];
+    bool are_ready[8];
+} ahead_t;
+
+static void look(void *context, pleat_stream_t stream, pleat_devptr_t address, bool is_ready)
+{
+    ahead_t *ahead = context;
+    cr_assert(lt(sz, ahead->count, 8));
+    ahead->addresses[ahead->count] = address;
+    ahead->streams[ahead->count] = stream;
+    ahead->are_ready[ahead->count++] = is_ready;
+}
+
+Test(deferred, a_look_ahead_tells_what_would_be_queued, .timeout = 5)
+{
+    fixture_t f = fixture_create(NULL);
+    pleat_devptr_t p[4];
+    for (unsigned i = 0; i < 4; i++) {
+        p[i] = fixture_alloc(&f, 1000, 0);
+    }
+    fixture_record(&f, p[0], 1);
+    fixture_record(&f, p[1], 2);
+    fixture_record(&f, p[3], 1);
+    fixture_set_busy(&f, 2);
+    begin(&f);
+    fixture_record(&f, p[1], 3); /* dropped */
+    fixture_record(&f, p[2], 1); /* complete at once */
+    for (unsigned i = 0; i < 4; i++) {
+        fixture_free(&f, p[i]);
+    }
+    end(&f);
+    const pleat_devptr_t order[] = {p[2], p[1]};
+    cr_assert(eq(int, pleat_allocator_set_deferred_order(f.allocator, order, 2), PLEAT_OK));
+    cr_assert(eq(int, pleat_allocator_set_stale(f.allocator, &p[3], 1), PLEAT_OK));
+    ahead_t ahead = {0};
+    cr_expect(eq(sz, pleat_allocator_visit_deferred(f.allocator, look, &ahead), 2));
+    cr_assert(eq(sz, ahead.count, 2));
+    cr_expect(eq(u64, ahead.addresses[0], p[1]));
+    cr_expect(eq(u64, ahead.streams[0], 2));
+    cr_expect(not(ahead.are_ready[0]));
+    cr_expect(eq(u64, ahead.addresses[1], p[0]));
+    cr_expect(eq(u64, ahead.streams[1], 1));
+    cr_expect(ahead.are_ready[1]);
+    cr_expect(eq(sz, deferred(&f), 4), "nothing changed");
+    (void)fixture_alloc(&f, MIB(3), 0);
+    cr_expect(eq(i64, active(&f), 2), "the new one, and the one that waits for stream 2");
+    fixture_check_and_destroy(&f);
+}
+
 Test(deferred, stale_frees_are_complete_at_once, .timeout = 5)
 {
     fixture_t f = fixture_create(NULL);

@@ -12,6 +12,8 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
+#include <pleat/private_pool.h>
+
 #define MIB (UINT64_C(1) << 20)
 
 enum { STREAMS = 6, SEEN_MAX = 256, LIVE_MAX = 24 };
@@ -163,6 +165,39 @@ Test(queue_order, both_phases_of_an_allocation_are_repeated, .timeout = 10)
     cr_assert(eq(sz, pair->seen[1].count, 4));
     for (size_t i = 0; i < 4; i++) {
         cr_expect(eq(u64, pair->seen[1].addresses[i], blocks[expected[i]]));
+    }
+    pair_destroy(pair);
+}
+
+Test(queue_order, frees_that_were_put_off_join_the_queues, .timeout = 10)
+{
+    static const pleat_pool_id_t pool = {0, 1};
+    pair_t *pair = pair_create(PLEAT_NO_LIMIT);
+    pleat_devptr_t blocks[5];
+    for (int side = 0; side < 2; side++) {
+        const fixture_t *fixture = &pair->sides[side];
+        for (size_t i = 0; i < 5; i++) {
+            blocks[i] = fixture_alloc(fixture, (12 + i) * MIB, 0);
+        }
+        fixture_record(fixture, blocks[0], 1); /* queued before the others */
+        fixture_record(fixture, blocks[1], 2);
+        fixture_record(fixture, blocks[2], 1);
+        fixture_record(fixture, blocks[3], 3);
+        fixture_free(fixture, blocks[0]);
+        cr_assert(eq(int, pleat_pool_begin(fixture->allocator, pool, NULL, NULL), PLEAT_OK));
+        fixture_record(fixture, blocks[4], 2); /* dropped: complete before all */
+        for (size_t i = 1; i < 5; i++) {
+            fixture_free(fixture, blocks[i]);
+        }
+        cr_assert(eq(int, pleat_pool_end(fixture->allocator, pool), PLEAT_OK));
+    }
+    pair_visit(pair, (pleat_stream_t[]){3, 1, 2}, 3);
+    static const size_t expected[] = {4, 3, 0, 2, 1};
+    pleat_devptr_t address = 0;
+    cr_assert(eq(int, pair_call(pair, 1 * MIB, 0, &address), PLEAT_OK));
+    cr_assert(eq(sz, pair->seen[1].count, 5));
+    for (size_t i = 0; i < 5; i++) {
+        cr_expect(eq(u64, pair->seen[1].addresses[i], blocks[expected[i]]), "completion %zu", i);
     }
     pair_destroy(pair);
 }
