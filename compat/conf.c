@@ -367,6 +367,7 @@ static void conf_apply_modes(const pleat_conf_setting_t *settings, pleat_options
     options->pleated_handle_max_bytes = settings[PLEAT_CONF_PLEATED_HANDLE_MAX].number;
     options->pleated_view_mappings = settings[PLEAT_CONF_PLEATED_VIEW_MAPPINGS].number;
     options->pleated_idle_ms = settings[PLEAT_CONF_PLEATED_IDLE_MS].number;
+    options->pleated_growth_factor = settings[PLEAT_CONF_GROWTH_FACTOR].real;
 }
 
 /* PyTorch cuts the product to whole bytes, which can land one byte below what was meant; our own

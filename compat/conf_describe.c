@@ -157,16 +157,93 @@ pleat_status_t pleat_conf_describe(const pleat_conf_t *conf, pleat_conf_option_t
     return PLEAT_OK;
 }
 
+/* Does a value differ from the default without that anything acts on it? */
+static bool describe_is_idle(const pleat_conf_t *conf, pleat_conf_option_t option)
+{
+    pleat_conf_description_t description = PLEAT_CONF_DESCRIPTION_INIT;
+    return pleat_conf_describe(conf, option, &description) == PLEAT_OK && !description.is_default &&
+           !description.in_effect;
+}
+
 size_t pleat_conf_notice(const pleat_conf_t *conf, char *buffer, size_t buffer_bytes)
+{
+    pleat_text_t text = pleat_text_begin(buffer, buffer_bytes);
+    for (size_t option = 0; option < PLEAT_CONF_OPTION_COUNT; option++) {
+        if (option != PLEAT_CONF_BACKEND && describe_is_idle(conf, (pleat_conf_option_t)option)) {
+            pleat_text_append(&text, "%s%s", text.length > 0 ? ", " : "not yet in effect: ",
+                              pleat_conf_keys[option].key);
+        }
+    }
+    if (describe_is_idle(conf, PLEAT_CONF_BACKEND)) {
+        pleat_text_append(&text,
+                          "%sbackend:cudaMallocAsync means the driver's own pool, which Pleat does "
+                          "not have: Pleat serves, with the other options at their defaults",
+                          text.length > 0 ? "; " : "");
+    }
+    return text.length;
+}
+
+/* ---- what acts in a mode ---- */
+
+enum {
+    IN_CLASSIC = 1u << PLEAT_MODE_CLASSIC,
+    IN_TORCH = 1u << PLEAT_MODE_TORCH_EXPANDABLE,
+    IN_PLEATED = 1u << PLEAT_MODE_PLEATED,
+    IN_ALL = IN_CLASSIC | IN_TORCH | IN_PLEATED
+};
+
+static unsigned describe_modes(pleat_conf_option_t option)
+{
+    switch (option) {
+    case PLEAT_CONF_LARGE_SEGMENT_SIZE: /* of a segment, or of a page */
+    case PLEAT_CONF_MAX_SPLIT_SIZE:
+    case PLEAT_CONF_MAX_NON_SPLIT_ROUNDING:
+        return IN_CLASSIC | IN_TORCH;
+    case PLEAT_CONF_GARBAGE_COLLECTION_THRESHOLD: /* PyTorch collects plain segments only */
+        return IN_CLASSIC;
+    case PLEAT_CONF_PLEATED_SLACK:
+    case PLEAT_CONF_PLEATED_HANDLE_FRACTION:
+    case PLEAT_CONF_PLEATED_HANDLE_MIN:
+    case PLEAT_CONF_PLEATED_HANDLE_MAX:
+    case PLEAT_CONF_PLEATED_VIEW_MAPPINGS:
+    case PLEAT_CONF_PLEATED_IDLE_MS:
+    case PLEAT_CONF_GROWTH_FACTOR:
+        return IN_PLEATED;
+    case PLEAT_CONF_ROUNDUP_POWER2_DIVISIONS:
+    case PLEAT_CONF_PER_PROCESS_MEMORY_FRACTION:
+    case PLEAT_CONF_EXPANDABLE_SEGMENTS: /* these two choose the mode */
+    case PLEAT_CONF_EXPANDABLE_POLICY:
+    case PLEAT_CONF_PINNED_USE_BACKGROUND_THREADS: /* from here on pleat_conf_notice speaks */
+    case PLEAT_CONF_BACKEND:
+    case PLEAT_CONF_RELEASE_LOCK_ON_CUDAMALLOC:
+    case PLEAT_CONF_GRAPH_CAPTURE_RECORD_STREAM_REUSE:
+    case PLEAT_CONF_PINNED_USE_CUDA_HOST_REGISTER:
+    case PLEAT_CONF_PINNED_NUM_REGISTER_THREADS:
+    case PLEAT_CONF_PINNED_RESERVE_SEGMENT_SIZE:
+    case PLEAT_CONF_OPTION_COUNT:
+        break;
+    }
+    return IN_ALL;
+}
+
+bool pleat_conf_acts(pleat_conf_option_t option, pleat_mode_t mode)
+{
+    return (describe_modes(option) & (1u << mode)) != 0;
+}
+
+size_t pleat_conf_mode_notice(const pleat_conf_t *conf, pleat_mode_t mode, char *buffer,
+                              size_t buffer_bytes)
 {
     pleat_text_t text = pleat_text_begin(buffer, buffer_bytes);
     for (size_t option = 0; option < PLEAT_CONF_OPTION_COUNT; option++) {
         pleat_conf_description_t description = PLEAT_CONF_DESCRIPTION_INIT;
         if (pleat_conf_describe(conf, (pleat_conf_option_t)option, &description) == PLEAT_OK &&
-            !description.is_default && !description.in_effect) {
-            pleat_text_append(&text, "%s%s",
-                              text.length > 0 ? ", " : "not yet in effect: ", description.key);
+            !description.is_default && !pleat_conf_acts((pleat_conf_option_t)option, mode)) {
+            pleat_text_append(&text, "%s%s", text.length > 0 ? ", " : "", description.key);
         }
+    }
+    if (text.length > 0) {
+        pleat_text_append(&text, " without effect in mode %s", pleat_mode_name(mode));
     }
     return text.length;
 }

@@ -72,6 +72,19 @@ uint64_t pleat_cost_excess_bytes(const pleat_options_t *options, uint64_t needed
                                                                                   : needed_bytes;
 }
 
+uint64_t pleat_cost_factor_bytes(const pleat_options_t *options, uint64_t needed_bytes,
+                                 uint64_t held_bytes, uint64_t room_bytes, uint64_t handle_bytes)
+{
+    const double wanted = (options->pleated_growth_factor - 1.0) * (double)held_bytes;
+    if (wanted < 1.0 || needed_bytes > room_bytes) {
+        return 0;
+    }
+    uint64_t bytes = wanted < (double)room_bytes ? (uint64_t)wanted : room_bytes;
+    bytes = pleat_round_up(bytes, handle_bytes);
+    bytes = bytes <= room_bytes ? bytes : room_bytes;
+    return bytes > needed_bytes ? bytes : needed_bytes;
+}
+
 uint64_t pleat_cost_tight_gain_bytes(uint64_t peak_bytes)
 {
     const uint64_t share_bytes = (uint64_t)(TIGHT_GAIN_SHARE * (double)peak_bytes);

@@ -31,6 +31,14 @@ uint64_t pleat_cost_excess_bytes(const pleat_options_t *options, uint64_t needed
                                  uint64_t held_bytes, uint64_t peak_bytes,
                                  uint64_t granularity_bytes);
 
+/*
+ * The same for the option of growth: what the factor asks for beyond what is held, in whole handles
+ * of @p handle_bytes, at least what is needed, at most @p room_bytes, which is a multiple of the
+ * granularity; 0: the factor asks for nothing, or there is no room.
+ */
+uint64_t pleat_cost_factor_bytes(const pleat_options_t *options, uint64_t needed_bytes,
+                                 uint64_t held_bytes, uint64_t room_bytes, uint64_t handle_bytes);
+
 /* Bytes of the handles for @p grow_bytes of new memory for a request of @p bytes: a fixed share of
  * the peak within the options' bounds, larger for a request that would need too many. */
 uint64_t pleat_cost_handle_bytes(const pleat_options_t *options, uint64_t peak_bytes,

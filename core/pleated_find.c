@@ -209,6 +209,35 @@ static pleat_status_t pleated_grow_and_take(pleat_allocator_t *allocator,
     return status;
 }
 
+/* Grow by what the option of growth asks for beyond what is needed. ERR_OOM_DEVICE: that is
+ * nothing, or there is no room for it. */
+static pleat_status_t pleated_grow_by_factor(pleat_allocator_t *allocator,
+                                             const pleat_request_t *request,
+                                             pleat_block_t **block_out)
+{
+    const pleat_options_t *options = &allocator->options;
+    if (options->pleated_growth_factor <= 1.0) {
+        return PLEAT_ERR_OOM_DEVICE;
+    }
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    const pleat_status_t status = pleat_vmm_mem_info(allocator->vmm, &free_bytes, &total_bytes);
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    const uint64_t held_bytes = allocator->held_bytes;
+    const uint64_t allowed_bytes =
+        options->limit_bytes > held_bytes ? options->limit_bytes - held_bytes : 0;
+    const uint64_t room_bytes = pleat_align_down(
+        free_bytes < allowed_bytes ? free_bytes : allowed_bytes, allocator->granularity_bytes);
+    const uint64_t bytes = pleat_cost_factor_bytes(
+        options, pleat_pleated_needed_bytes(allocator, request), held_bytes, room_bytes,
+        pleat_cost_handle_bytes(options, allocator->live_peak_bytes, request->bytes,
+                                allocator->granularity_bytes));
+    return bytes == 0 ? PLEAT_ERR_OOM_DEVICE
+                      : pleated_grow_and_take(allocator, request, bytes, block_out);
+}
+
 /* ---- the search ---- */
 
 /* Steps 1 to 6 for a large request; *block_out stays NULL when nothing fits. A full device or a
@@ -239,11 +268,15 @@ static pleat_status_t pleated_search_large(pleat_allocator_t *allocator,
     const uint64_t needed = pleat_pleated_needed_bytes(allocator, request);
     const uint64_t hold = pleat_cost_hold_bytes(&allocator->options, allocator->live_peak_bytes);
     if (allocator->held_bytes <= hold && needed <= hold - allocator->held_bytes) {
-        status = pleated_grow_and_take(
-            allocator, request,
-            pleat_cost_growth_bytes(&allocator->options, needed, live_bytes, allocator->held_bytes,
-                                    allocator->live_peak_bytes, allocator->granularity_bytes),
-            block_out);
+        status = pleated_grow_by_factor(allocator, request, block_out);
+        if (status == PLEAT_ERR_OOM_DEVICE) {
+            status = pleated_grow_and_take(
+                allocator, request,
+                pleat_cost_growth_bytes(&allocator->options, needed, live_bytes,
+                                        allocator->held_bytes, allocator->live_peak_bytes,
+                                        allocator->granularity_bytes),
+                block_out);
+        }
         if (status != PLEAT_ERR_OOM_DEVICE) {
             return status;
         }
@@ -509,7 +542,11 @@ pleat_status_t pleat_pleated_exceed(pleat_allocator_t *allocator, const pleat_re
     if (request->is_single) {
         return pleated_exceed_single(allocator, request, block_out);
     }
-    pleat_status_t status = pleated_collect_all(allocator, request);
+    pleat_status_t status = pleated_grow_by_factor(allocator, request, block_out);
+    if (status != PLEAT_ERR_OOM_DEVICE) {
+        return status;
+    }
+    status = pleated_collect_all(allocator, request);
     if (status != PLEAT_OK) {
         return status;
     }

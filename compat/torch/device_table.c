@@ -96,6 +96,11 @@ static void table_tell_conf(const pleat_conf_t *conf, const pleat_conf_report_t 
     if (pleat_conf_notice(conf, notice, sizeof notice) > 0) {
         table_tell(notice);
     }
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    if (pleat_conf_apply_runtime(conf, &options) == PLEAT_OK &&
+        pleat_conf_mode_notice(conf, options.mode, notice, sizeof notice) > 0) {
+        table_tell(notice);
+    }
 }
 
 /* A text in PyTorch's own variable that only PyTorch accepts means what PyTorch takes it for. */

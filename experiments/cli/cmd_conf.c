@@ -100,9 +100,19 @@ static json_t *pleat_cli_conf_json_value(const pleat_conf_t *conf, pleat_conf_op
     return list;
 }
 
+/* The mode that the values choose. */
+static pleat_mode_t pleat_cli_conf_mode(const pleat_conf_t *conf)
+{
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    pleat_status_t status = pleat_conf_apply_runtime(conf, &options);
+
+    return status == PLEAT_OK ? options.mode : PLEAT_MODE_CLASSIC;
+}
+
 static json_t *pleat_cli_conf_json_options(const pleat_conf_t *conf)
 {
     pleat_conf_t defaults = PLEAT_CONF_INIT;
+    pleat_mode_t mode = pleat_cli_conf_mode(conf);
     json_t *options = json_object();
 
     for (int i = 0; i < (int)PLEAT_CONF_OPTION_COUNT; i++) {
@@ -113,12 +123,14 @@ static json_t *pleat_cli_conf_json_options(const pleat_conf_t *conf)
             continue;
         }
         json_t *row = json_pack(
-            "{s:s, s:o, s:o, s:b, s:s, s:b, s:s, s:s}", "name", description.value_name, "value",
-            pleat_cli_conf_json_value(conf, option, description.type, description.value), "default",
+            "{s:s, s:o, s:o, s:b, s:s, s:b, s:b, s:s, s:s}", "name", description.value_name,
+            "value", pleat_cli_conf_json_value(conf, option, description.type, description.value),
+            "default",
             pleat_cli_conf_json_value(&defaults, option, description.type,
                                       description.default_value),
             "is_default", description.is_default, "source", description.source, "in_effect",
-            description.in_effect, "allowed", description.allowed, "help", description.help);
+            description.in_effect, "acts_in_mode", pleat_conf_acts(option, mode), "allowed",
+            description.allowed, "help", description.help);
         (void)json_object_set_new(options, description.key, row);
     }
     return options;
@@ -154,6 +166,8 @@ static int pleat_cli_conf_print_json(const pleat_cli_conf_call_t *call, const pl
         (void)json_object_set_new(object, "python_class", json_string(report->python_class));
     }
     if (outcome->has_options) {
+        (void)json_object_set_new(object, "mode",
+                                  json_string(pleat_mode_name(pleat_cli_conf_mode(conf))));
         (void)json_object_set_new(object, "options", pleat_cli_conf_json_options(conf));
     }
     return pleat_cli_json_print(object);
@@ -211,9 +225,19 @@ static void pleat_cli_conf_cell(pleat_cli_table_t *table,
     pleat_cli_table_text(table, text);
 }
 
+/* What a reader must know beside the help. */
+static const char *pleat_cli_conf_remark(const pleat_conf_description_t *description, bool acts)
+{
+    if (!description->in_effect) {
+        return " (not in effect yet)";
+    }
+    return acts || description->is_default ? "" : " (no effect in this mode)";
+}
+
 static int pleat_cli_conf_print_table(const pleat_conf_t *conf)
 {
     pleat_cli_table_t *table = pleat_cli_table_create();
+    pleat_mode_t mode = pleat_cli_conf_mode(conf);
     char notice[512];
 
     pleat_cli_table_column(table, "option", PLEAT_CLI_LEFT);
@@ -232,10 +256,14 @@ static int pleat_cli_conf_print_table(const pleat_conf_t *conf)
         pleat_cli_conf_cell(table, &description, description.value);
         pleat_cli_conf_cell(table, &description, description.default_value);
         pleat_cli_table_text(table, description.source);
-        pleat_cli_table_cell(table, "%s%s", description.help,
-                             description.in_effect ? "" : " (not in effect yet)");
+        pleat_cli_table_cell(
+            table, "%s%s", description.help,
+            pleat_cli_conf_remark(&description, pleat_conf_acts((pleat_conf_option_t)i, mode)));
     }
     int exit_status = pleat_cli_table_print(table);
+    if (exit_status == PLEAT_CLI_EXIT_GOOD) {
+        (void)printf("mode: %s\n", pleat_mode_name(mode));
+    }
     if (pleat_conf_notice(conf, notice, sizeof(notice)) > 0) {
         pleat_cli_warn("%s", notice);
     }

@@ -1,6 +1,6 @@
 /*
- * conf_effect: the table of keys and modes. A test replays with each key in each mode and looks
- * whether it is right (tests/cli/check, section effect).
+ * conf_effect: what is said of keys and modes (pleat_conf_acts). A test replays with each key in
+ * each mode and looks whether it is right (tests/cli/check, section effect).
  */
 #include "conf_effect.h"
 #include "report.h"
@@ -9,49 +9,8 @@
 #include <string.h>
 
 enum {
-    IN_CLASSIC = 1u << PLEAT_MODE_CLASSIC,
-    IN_TORCH = 1u << PLEAT_MODE_TORCH_EXPANDABLE,
-    IN_PLEATED = 1u << PLEAT_MODE_PLEATED,
-    IN_ALL = IN_CLASSIC | IN_TORCH | IN_PLEATED
+    IN_ALL = 1u << PLEAT_MODE_CLASSIC | 1u << PLEAT_MODE_TORCH_EXPANDABLE | 1u << PLEAT_MODE_PLEATED
 };
-
-static unsigned pleat_cli_conf_modes(pleat_conf_option_t option)
-{
-    switch (option) {
-    case PLEAT_CONF_LARGE_SEGMENT_SIZE: /* of a segment, or of a page */
-    case PLEAT_CONF_MAX_SPLIT_SIZE:
-    case PLEAT_CONF_MAX_NON_SPLIT_ROUNDING:
-        return IN_CLASSIC | IN_TORCH;
-    case PLEAT_CONF_GARBAGE_COLLECTION_THRESHOLD: /* PyTorch collects plain segments only */
-        return IN_CLASSIC;
-    case PLEAT_CONF_PLEATED_SLACK:
-    case PLEAT_CONF_PLEATED_HANDLE_FRACTION:
-    case PLEAT_CONF_PLEATED_HANDLE_MIN:
-    case PLEAT_CONF_PLEATED_HANDLE_MAX:
-    case PLEAT_CONF_PLEATED_VIEW_MAPPINGS:
-    case PLEAT_CONF_PLEATED_IDLE_MS:
-        return IN_PLEATED;
-    case PLEAT_CONF_ROUNDUP_POWER2_DIVISIONS:
-    case PLEAT_CONF_PER_PROCESS_MEMORY_FRACTION:
-    case PLEAT_CONF_EXPANDABLE_SEGMENTS: /* these two choose the mode */
-    case PLEAT_CONF_EXPANDABLE_POLICY:
-    case PLEAT_CONF_PINNED_USE_BACKGROUND_THREADS: /* from here on pleat_conf_notice speaks */
-    case PLEAT_CONF_BACKEND:
-    case PLEAT_CONF_RELEASE_LOCK_ON_CUDAMALLOC:
-    case PLEAT_CONF_GRAPH_CAPTURE_RECORD_STREAM_REUSE:
-    case PLEAT_CONF_PINNED_USE_CUDA_HOST_REGISTER:
-    case PLEAT_CONF_PINNED_NUM_REGISTER_THREADS:
-    case PLEAT_CONF_PINNED_RESERVE_SEGMENT_SIZE:
-    case PLEAT_CONF_OPTION_COUNT:
-        break;
-    }
-    return IN_ALL;
-}
-
-bool pleat_cli_conf_acts(pleat_conf_option_t option, pleat_mode_t mode)
-{
-    return (pleat_cli_conf_modes(option) & (1u << mode)) != 0;
-}
 
 static void pleat_cli_conf_announce_key(pleat_cli_conf_effect_t *effect, const char *key,
                                         pleat_conf_option_t option, const pleat_mode_t *modes,
@@ -60,7 +19,7 @@ static void pleat_cli_conf_announce_key(pleat_cli_conf_effect_t *effect, const c
     char text[128] = "";
 
     for (size_t i = 0; i < mode_count; i++) {
-        if (pleat_cli_conf_acts(option, modes[i]) ||
+        if (pleat_conf_acts(option, modes[i]) ||
             (effect->announced[option] & (1u << modes[i])) != 0) {
             continue;
         }

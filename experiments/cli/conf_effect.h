@@ -12,9 +12,6 @@ typedef struct pleat_cli_conf_effect {
     unsigned announced[PLEAT_CONF_OPTION_COUNT];
 } pleat_cli_conf_effect_t;
 
-/** Does the key act in @p mode? True for the keys that choose the mode. */
-bool pleat_cli_conf_acts(pleat_conf_option_t option, pleat_mode_t mode);
-
 /**
  * Say on standard error which keys of @p conf, set to something else than their default, do not act
  * in which of @p modes, a line a key; and that the modes were not chosen by the text, if it would

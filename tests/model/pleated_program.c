@@ -102,6 +102,8 @@ static void make_pleated_options(maker_t *maker, pleat_options_t *options)
     options->pleated_handle_max_bytes = MIB(2) << below(maker, 6);
     options->pleated_view_mappings = mappings[below(maker, sizeof(mappings) / sizeof(mappings[0]))];
     options->pleated_idle_ms = idle_ms[below(maker, sizeof(idle_ms) / sizeof(idle_ms[0]))];
+    static const double factors[] = {1.0, 1.0, 1.0, 1.25, 2.0};
+    options->pleated_growth_factor = factors[below(maker, sizeof(factors) / sizeof(factors[0]))];
 }
 
 /* Options that a settings text can say. */
@@ -284,11 +286,11 @@ static void print_settings(const pleat_options_t *options, FILE *file)
         file,
         "\n# mode %s, pleated_slack:%g,pleated_handle_fraction:%g,pleated_handle_min_mb:%" PRIu64
         ",pleated_handle_max_mb:%" PRIu64 ",pleated_view_mappings:%" PRIu64
-        ",pleated_idle_ms:%" PRIu64 "\n",
+        ",pleated_idle_ms:%" PRIu64 ",growth_factor:%g\n",
         pleat_mode_name(options->mode), options->pleated_slack, options->pleated_handle_fraction,
         options->pleated_handle_min_bytes / PLEAT_MIB,
         options->pleated_handle_max_bytes / PLEAT_MIB, options->pleated_view_mappings,
-        options->pleated_idle_ms);
+        options->pleated_idle_ms, options->pleated_growth_factor);
 }
 
 static void print_request(const pleated_call_t *call, FILE *file)

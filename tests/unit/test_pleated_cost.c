@@ -170,3 +170,22 @@ Test(pleated_cost, only_large_requests_near_the_peak_are_tight, .timeout = 5)
     cr_expect(
         ge(u64, pleat_cost_tight_gain_bytes(MIB(1000000)), pleat_cost_tight_gain_bytes(MIB(1))));
 }
+
+/* ---- the option of growth ---- */
+
+Test(pleated_cost, a_factor_asks_for_its_share_in_whole_handles, .timeout = 5)
+{
+    pleat_options_t options = default_options;
+    const uint64_t room = MIB(1000);
+    cr_expect(eq(u64, pleat_cost_factor_bytes(&options, 0, MIB(500), room, MIB(16)), 0));
+    options.pleated_growth_factor = 1.5;
+    cr_expect(eq(u64, pleat_cost_factor_bytes(&options, MIB(2), MIB(100), room, MIB(16)), MIB(64)));
+    cr_expect(
+        eq(u64, pleat_cost_factor_bytes(&options, MIB(66), MIB(100), room, MIB(16)), MIB(66)));
+    cr_expect(
+        eq(u64, pleat_cost_factor_bytes(&options, MIB(2), MIB(100), MIB(52), MIB(16)), MIB(52)));
+    cr_expect(eq(u64, pleat_cost_factor_bytes(&options, MIB(60), MIB(100), MIB(52), MIB(16)), 0));
+    cr_expect(eq(u64, pleat_cost_factor_bytes(&options, MIB(2), 0, room, MIB(16)), 0));
+    options.pleated_growth_factor = 1000000.0;
+    cr_expect(eq(u64, pleat_cost_factor_bytes(&options, MIB(2), MIB(100000), room, MIB(16)), room));
+}

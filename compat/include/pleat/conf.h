@@ -221,11 +221,26 @@ pleat_conf_describe(const pleat_conf_t *conf, pleat_conf_option_t option,
 PLEAT_API pleat_conf_option_t pleat_conf_find(const char *key);
 
 /**
- * Announce the options that differ from their default without effect: "not yet in effect: a, b", or
- * nothing. Works as snprintf: returns the length of the whole text, cuts what does not fit.
+ * Announce the options that differ from their default without effect: "not yet in effect: a, b",
+ * what backend:cudaMallocAsync means, or nothing. Works as snprintf: returns the length of the
+ * whole text, cuts what does not fit.
  * @par Threads any.   @par Cost constant.
  */
 PLEAT_API size_t pleat_conf_notice(const pleat_conf_t *conf, char *buffer, size_t buffer_bytes);
+
+/**
+ * Can an option change what an allocator of a mode does? True for those that pleat_conf_notice
+ * speaks of: they act in no mode.
+ * @par Threads any.   @par Cost constant.
+ */
+PLEAT_API bool pleat_conf_acts(pleat_conf_option_t option, pleat_mode_t mode);
+
+/**
+ * Announce the options that differ from their default and cannot act in a mode: "a, b without
+ * effect in mode pleated", or nothing. As pleat_conf_notice.
+ */
+PLEAT_API size_t pleat_conf_mode_notice(const pleat_conf_t *conf, pleat_mode_t mode, char *buffer,
+                                        size_t buffer_bytes);
 
 #ifdef __cplusplus
 }

@@ -66,7 +66,7 @@ typedef enum pleat_conf_parser {
       "pinned_use_background_threads", GENERIC, BOOL, ANY, 0, 0, 1, "", false,                     \
       "host memory: look at events in a thread of its own")                                        \
     X(BACKEND, "backend", "", "backend", CUDA, WORD, ANY, 0, 0, 1, "native|cudaMallocAsync",       \
-      false, "which allocator serves; chosen once, before the first use")                          \
+      false, "who serves, chosen once; for cudaMallocAsync too it is Pleat, all else at default")  \
     X(RELEASE_LOCK_ON_CUDAMALLOC, "release_lock_on_cudamalloc", "release_lock_on_hipmalloc",       \
       "release_lock_on_cudamalloc", CUDA, BOOL, ANY, 0, 0, 1, "", false,                           \
       "let other threads in while the device allocates")                                           \
@@ -100,6 +100,8 @@ typedef enum pleat_conf_parser {
       FROM_TO, 100000, 0, UINT64_C(1) << 32, "", true,                                             \
       "most second mappings; those used longest ago are given up beyond it")                       \
     X(PLEATED_IDLE_MS, "pleated_idle_ms", "", "pleated_idle_ms", OWN, COUNT, FROM_TO, 0, 0,        \
-      UINT64_C(1) << 40, "", true, "give memory back that lay idle for so many ms; 0: never")
+      UINT64_C(1) << 40, "", true, "give memory back that lay idle for so many ms; 0: never")      \
+    X(GROWTH_FACTOR, "growth_factor", "", "growth_factor", OWN, REAL, FROM_TO, 1, 1, 1000000, "",  \
+      true, "hold so many times what is held when memory must be had; 1: only what is needed")
 
 #endif

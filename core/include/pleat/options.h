@@ -64,7 +64,10 @@ typedef enum pleat_mode {
     X(pleated_view_mappings, uint64_t, 100000, 0, UINT64_C(1) << 32, "mappings",                  \
       "pleated: most mappings in views; the views used longest ago are given up beyond it")       \
     X(pleated_idle_ms, uint64_t, 0, 0, UINT64_C(1) << 40, "ms",                                   \
-      "pleated: give memory back that lay idle for this long; 0: never")
+      "pleated: give memory back that lay idle for this long; 0: never")                          \
+    X(pleated_growth_factor, double, 1.0, 1.0, 1000000.0, "factor",                               \
+      "pleated: when memory must be had, hold this many times what is held then, as far as the "  \
+      "limit and the device allow; 1: what is needed")
 
 typedef struct pleat_options {
     size_t size;                                              /* set by PLEAT_OPTIONS_INIT */
