@@ -1,5 +1,5 @@
 /*
- * test_conf_strict: the strict reading, row by row of data/conf_strict.tsv, and the rules behind
+ * test_conf_strict: the strict reading, row by row of data/conf_strict*.tsv, and the rules behind
  * the rows.
  */
 #include "conf_rows.h"
@@ -57,13 +57,17 @@ static void check_row(const conf_row_t *row)
     }
 }
 
-Test(conf_strict, every_row_of_the_table, .timeout = 10)
+Test(conf_strict, every_row_of_the_tables, .timeout = 10)
 {
+    static const char *const names[] = {PLEAT_TEST_DATA "/conf_strict.tsv",
+                                        PLEAT_TEST_DATA "/conf_strict_more.tsv"};
     static conf_rows_t rows;
-    cr_assert(conf_rows_read(&rows, PLEAT_TEST_DATA "/conf_strict.tsv"));
-    cr_assert(lt(sz, 50, rows.count));
-    for (size_t i = 0; i < rows.count; i++) {
-        check_row(&rows.rows[i]);
+    for (size_t table = 0; table < 2; table++) {
+        cr_assert(conf_rows_read(&rows, names[table]));
+        cr_assert(lt(sz, 50, rows.count));
+        for (size_t i = 0; i < rows.count; i++) {
+            check_row(&rows.rows[i]);
+        }
     }
 }
 
