@@ -52,8 +52,9 @@ static bool map_grow(pleat_context_map_t *map)
             grown.slots[map_probe(&grown, map->slots[i].address)] = map->slots[i];
         }
     }
-    free(map->slots);
+    pleat_context_slot_t *old = map->slots;
     *map = grown;
+    free(old);
     return true;
 }
 

@@ -312,9 +312,13 @@ static bool history_copy_contexts(const pleat_history_t *history, const pleat_sn
         pleat_token_retain(&history->hooks, copy->segment_contexts[i]);
     }
     for (uint64_t i = 0; i < snapshot->block_count; i++) {
-        if (snapshot->blocks[i].state != PLEAT_BLOCK_INACTIVE) {
-            copy->block_contexts[i] =
-                pleat_context_map_find(&history->blocks, snapshot->blocks[i].address);
+        const pleat_block_info_t *block = &snapshot->blocks[i];
+        if (block->state != PLEAT_BLOCK_INACTIVE) {
+            void *context = pleat_context_map_find(&history->blocks, block->address);
+            if (context == NULL && block->user_address != 0) {
+                context = pleat_context_map_find(&history->blocks, block->user_address);
+            }
+            copy->block_contexts[i] = context;
             pleat_token_retain(&history->hooks, copy->block_contexts[i]);
         }
     }

@@ -100,10 +100,11 @@ static int pleat_cli_snapshot_calls(const pleat_cli_snapshot_call_t *call,
     if (call->at_event > 0) {
         *calls_out = pleat_snapshot_recorder_calls_to(job->program, passes, call->at_event);
         if (*calls_out == 0) {
-            return pleat_cli_error("--at %llu: %s has %llu events%s",
-                                   (unsigned long long)call->at_event, job->name,
-                                   (unsigned long long)(job->program->event_count * passes),
-                                   passes > 1 ? " over all passes" : "");
+            const uint64_t event_count = job->program->event_count * passes;
+
+            return pleat_cli_error(
+                "--at %llu: %s has %llu events%s", (unsigned long long)call->at_event, job->name,
+                (unsigned long long)event_count, passes > 1 ? " over all passes" : "");
         }
     }
     if (call->is_at_peak) {

@@ -161,7 +161,9 @@ static json_t *events_text(const char *text)
     char *copy = string == NULL ? strdup(text) : NULL;
     if (copy != NULL) {
         for (char *at = copy; *at != '\0'; at++) {
-            *at = (*at & 0x80) != 0 ? '?' : *at;
+            if ((unsigned char)*at >= 0x80u) {
+                *at = '?';
+            }
         }
         string = json_string(copy);
         free(copy);

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compares what `pleat snapshot` made of a memory snapshot of PyTorch with that snapshot:
-check_replayed.py ORIGINAL NEW [same-layout]
+check_replayed.py ORIGINAL NEW [same-layout | parts]
 
 The program is the same: requests with sizes, streams, times, stacks and metadata, in order. Every
 dictionary has the keys of PyTorch's, in its order, with values of its types. With `same-layout`,
-segments and blocks are the same as well, but for their addresses and order."""
+segments and blocks are the same as well, but for their addresses and order. With `parts`, a request
+may be served at several places, with an entry each."""
 import collections
 import pickle
 import sys
@@ -56,6 +57,14 @@ def calls(data):
             for trace in data["device_traces"]]
 
 
+def moments(trace):
+    """Sizes of all calls of one kind at one moment and place in the program, added up."""
+    sums = collections.Counter()
+    for action, size, *rest in trace:
+        sums[repr((action, rest))] += size
+    return sums
+
+
 def layout(data):
     return sorted(repr((s["device"], s["total_size"], s["allocated_size"], s["active_size"],
                         s["requested_size"], s["stream"], s["segment_type"], s["segment_pool_id"],
@@ -63,6 +72,51 @@ def layout(data):
                         [(b["size"], b["state"], b["frames"],
                           b["state"] != "inactive" and b["requested_size"])
                          for b in s["blocks"]])) for s in data["segments"])
+
+
+def walk_back(data, device):
+    """From the end to the beginning of a history, as viewers go: each entry undoes something that is
+    there, and every block lies inside a segment."""
+    segments = {s["address"]: s["address"] + s["total_size"]
+                for s in data["segments"] if s["device"] == device}
+    blocks = {b["address"]: (b["requested_size"], b["state"])
+              for s in data["segments"] if s["device"] == device
+              for b in s["blocks"] if b["state"] != "inactive"}
+
+    def segment_of(address, size):
+        begin = max((a for a in segments if a <= address), default=None)
+        return begin if begin is not None and address + size <= segments[begin] else None
+
+    def take(address, size):
+        begin = segment_of(address, size)
+        need(begin is not None, f"no segment around {address:#x}, {size} bytes")
+        end = segments.pop(begin)
+        if begin < address:
+            segments[begin] = address
+        if address + size < end:
+            segments[address + size] = end
+
+    def give(address, size):
+        end = segments.pop(address + size, address + size)  # of the neighbour behind
+        before = next((a for a, e in segments.items() if e == address), address)
+        segments[before] = end
+
+    for e in reversed(data["device_traces"][device]):
+        address, size = e.get("addr"), e["size"]
+        if e["action"] in ("segment_alloc", "segment_map"):
+            take(address, size)
+        elif e["action"] in ("segment_free", "segment_unmap"):
+            give(address, size)
+        elif e["action"] == "free_completed":
+            need(address not in blocks, f"{address:#x} is free and in use")
+            need(segment_of(address, size) is not None, f"{address:#x} is in no segment")
+            blocks[address] = size, "active_pending_free"
+        elif e["action"] == "free_requested":
+            need(blocks.get(address) == (size, "active_pending_free"), f"{address:#x} does not wait")
+            blocks[address] = size, "active_allocated"
+        elif e["action"] == "alloc":
+            need(blocks.pop(address, None) == (size, "active_allocated"), f"{address:#x} not in use")
+    return segments, blocks
 
 
 original = pickle.load(open(sys.argv[1], "rb"))
@@ -85,10 +139,17 @@ for trace in new["device_traces"]:
         keys = [k if e["action"] != "oom" or k != "addr" else "device_free" for k in ENTRY]
         shape(e, keys + (["frames"] if "frames" in e else []))
 for got, want in zip(calls(new), calls(original)):
+    if "parts" in sys.argv:
+        got, want = moments(got), moments(want)
+        for moment in want:
+            need(got[moment] == want[moment], f"{moment}: {got[moment]} instead of {want[moment]}")
+        continue
     got = got[len(got) - len(want):]  # what was there before the history stands in front
     need(len(got) == len(want), f"{len(got)} calls instead of {len(want)}")
     for i, (a, b) in enumerate(zip(got, want)):
         need(a == b, f"call {i}: {a} instead of {b}")
+for device in range(len(new["device_traces"])):
+    walk_back(new, device)
 if "same-layout" in sys.argv:
     need(layout(new) == layout(original), "segments or blocks differ")
 print(f"{sys.argv[2]}: {len(new['segments'])} segments are right")

@@ -41,9 +41,15 @@ PLEAT_API void pleat_memory_stats_values(const pleat_stats_t *stats, int64_t *va
 
 /* ---- counters that PyTorch does not have ---- */
 
-#define PLEAT_MEMORY_STATS_ONE(name, text) +1
-enum { PLEAT_MEMORY_STATS_OWN_COUNT = 0 PLEAT_OWN_STAT_LIST(PLEAT_MEMORY_STATS_ONE) };
-#undef PLEAT_MEMORY_STATS_ONE
+/* The values in the order of the names. */
+typedef struct pleat_memory_stats_own {
+#define PLEAT_MEMORY_STATS_FIELD(name, text) int64_t name;
+    PLEAT_OWN_STAT_LIST(PLEAT_MEMORY_STATS_FIELD)
+#undef PLEAT_MEMORY_STATS_FIELD
+} pleat_memory_stats_own_t;
+
+/* How many names there are, for arrays. */
+#define PLEAT_MEMORY_STATS_OWN_COUNT (sizeof(pleat_memory_stats_own_t) / sizeof(int64_t))
 
 /** Number of names; a later library may have more than the header. @par Cost constant. */
 PLEAT_API size_t pleat_memory_stats_own_count(void);

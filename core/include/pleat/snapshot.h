@@ -33,6 +33,9 @@ typedef struct pleat_block_info {
     uint64_t bytes;
     uint64_t requested_bytes; /* of an inactive block: what its last user asked for, or 0 */
     pleat_block_state_t state;
+    /* Memory that is handed out at addresses of a second range lies in several blocks: what its
+     * user has; requested_bytes is shared out among them. 0: what lies here is handed out here. */
+    pleat_devptr_t user_address;
 } pleat_block_info_t;
 
 typedef struct pleat_segment_info {
