@@ -121,6 +121,7 @@ void pleat_arena_destroy(pleat_allocator_t *allocator, pleat_arena_t *arena)
     for (size_t i = 0; i < arena->handle_count; i++) {
         arena_free_handle(allocator, arena->handles[i]);
     }
+    pleat_stale_fini(&arena->stale, allocator->vmm);
     const pleat_status_t ignored =
         pleat_vmm_address_free(allocator->vmm, arena->address, arena->bytes);
     (void)ignored;
@@ -427,11 +428,15 @@ static pleat_block_t *arena_unmapped_block(const pleat_arena_t *arena, uint64_t 
     return block;
 }
 
-static pleat_status_t arena_map_home(pleat_allocator_t *allocator, pleat_devptr_t address,
-                                     uint64_t bytes, pleat_chunk_t *chunk_out)
+static pleat_status_t arena_map_home(pleat_allocator_t *allocator, pleat_arena_t *arena,
+                                     pleat_devptr_t address, uint64_t bytes,
+                                     pleat_chunk_t *chunk_out)
 {
     pleat_chunk_t chunk = 0;
-    pleat_status_t status = pleat_vmm_chunk_create(allocator->vmm, bytes, &chunk);
+    pleat_status_t status = pleat_stale_clear(&arena->stale, allocator->vmm, address, bytes);
+    if (status == PLEAT_OK) {
+        status = pleat_vmm_chunk_create(allocator->vmm, bytes, &chunk);
+    }
     if (status != PLEAT_OK) {
         return status;
     }
@@ -448,8 +453,7 @@ static pleat_status_t arena_map_home(pleat_allocator_t *allocator, pleat_devptr_
 
     pleat_status_t ignored;
 err_unmap:
-    ignored = pleat_vmm_unmap(allocator->vmm, address, bytes);
-    (void)ignored;
+    pleat_stale_unmap(&arena->stale, allocator->vmm, address, bytes);
 err_release:
     ignored = pleat_vmm_chunk_release(allocator->vmm, chunk);
     (void)ignored;
@@ -488,7 +492,7 @@ pleat_status_t pleat_arena_add_handle(pleat_allocator_t *allocator, pleat_arena_
         return PLEAT_ERR_OOM_HOST;
     }
     const pleat_devptr_t address = arena->address + offset;
-    const pleat_status_t status = arena_map_home(allocator, address, bytes, &handle->chunk);
+    const pleat_status_t status = arena_map_home(allocator, arena, address, bytes, &handle->chunk);
     if (status != PLEAT_OK) {
         free(handle);
         return status;
@@ -529,8 +533,7 @@ static bool arena_map_again(pleat_allocator_t *allocator, const pleat_handle_t *
     if (pleat_vmm_set_access(allocator->vmm, address, handle->bytes) == PLEAT_OK) {
         return true;
     }
-    const pleat_status_t ignored = pleat_vmm_unmap(allocator->vmm, address, handle->bytes);
-    (void)ignored;
+    pleat_stale_unmap(&handle->arena->stale, allocator->vmm, address, handle->bytes);
     return false;
 }
 

@@ -21,6 +21,7 @@
 #include "backing.h"
 #include "handle.h"
 #include "pool.h"
+#include "stale.h"
 #include "waiting.h"
 
 typedef struct pleat_fence_event {
@@ -60,6 +61,7 @@ struct pleat_arena {
     pleat_fence_t *mark;     /* its event is pending on the stream; NULL: none. For idle memory */
     uint64_t mark_ns;        /* when it was recorded */
     uint64_t over_before_ns; /* the work on the stream that was queued before is over */
+    pleat_stale_t *stale;    /* mappings that the device did not undo */
     pleat_arena_t *next;     /* all arenas */
 };
 

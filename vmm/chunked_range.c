@@ -19,7 +19,10 @@ pleat_status_t pleat_chunked_range_init(pleat_chunked_range_t *range, pleat_vmm_
         return PLEAT_ERR_INVALID;
     }
     pleat_chunk_t *chunks = calloc(page_count, sizeof(*chunks));
-    if (chunks == NULL) {
+    bool *stale = calloc(page_count, sizeof(*stale));
+    if (chunks == NULL || stale == NULL) {
+        free(chunks);
+        free(stale);
         pleat_error_set("no host memory for a range of %llu pages", (unsigned long long)page_count);
         return PLEAT_ERR_OOM_HOST;
     }
@@ -27,26 +30,47 @@ pleat_status_t pleat_chunked_range_init(pleat_chunked_range_t *range, pleat_vmm_
     const pleat_status_t status = pleat_vmm_address_reserve(vmm, bytes, &address);
     if (status != PLEAT_OK) {
         free(chunks);
+        free(stale);
         return status;
     }
-    *range = (pleat_chunked_range_t){
-        .address = address, .page_bytes = page_bytes, .page_count = page_count, .chunks = chunks};
+    *range = (pleat_chunked_range_t){.address = address,
+                                     .page_bytes = page_bytes,
+                                     .page_count = page_count,
+                                     .chunks = chunks,
+                                     .stale = stale};
     return PLEAT_OK;
-}
-
-void pleat_chunked_range_fini(pleat_chunked_range_t *range, pleat_vmm_t *vmm)
-{
-    const pleat_status_t ignored =
-        pleat_vmm_address_free(vmm, range->address, range->page_bytes * range->page_count);
-    (void)ignored;
-    free(range->chunks);
-    free(range->files);
-    memset(range, 0, sizeof(*range));
 }
 
 static pleat_devptr_t range_page_address(const pleat_chunked_range_t *range, uint64_t page)
 {
     return range->address + page * range->page_bytes;
+}
+
+/* Unmap what is left of earlier mappings in @p count pages from @p first on. */
+static pleat_status_t range_clear_stale(pleat_chunked_range_t *range, pleat_vmm_t *vmm,
+                                        uint64_t first, uint64_t count)
+{
+    pleat_status_t status = PLEAT_OK;
+    for (uint64_t page = first; page < first + count && status == PLEAT_OK; page++) {
+        if (range->stale[page]) {
+            status = pleat_vmm_unmap(vmm, range_page_address(range, page), range->page_bytes);
+            range->stale[page] = status != PLEAT_OK;
+        }
+    }
+    return status;
+}
+
+void pleat_chunked_range_fini(pleat_chunked_range_t *range, pleat_vmm_t *vmm)
+{
+    const pleat_status_t cleared = range_clear_stale(range, vmm, 0, range->page_count);
+    (void)cleared;
+    const pleat_status_t ignored =
+        pleat_vmm_address_free(vmm, range->address, range->page_bytes * range->page_count);
+    (void)ignored;
+    free(range->chunks);
+    free(range->stale);
+    free(range->files);
+    memset(range, 0, sizeof(*range));
 }
 
 /* Release the chunks of @p count pages from @p first on, which are not mapped (any more). */
@@ -70,9 +94,12 @@ pleat_status_t pleat_chunked_range_map(pleat_chunked_range_t *range, pleat_vmm_t
 {
     PLEAT_ASSERT(count > 0);
     PLEAT_ASSERT(first + count <= range->page_count);
-    pleat_status_t status = PLEAT_OK;
     uint64_t created = 0;
     uint64_t mapped = 0;
+    pleat_status_t status = range_clear_stale(range, vmm, first, count);
+    if (status != PLEAT_OK) {
+        return status;
+    }
     for (; created < count; created++) {
         PLEAT_ASSERT(range->chunks[first + created] == 0);
         status = pleat_vmm_chunk_create(vmm, range->page_bytes, &range->chunks[first + created]);
@@ -94,10 +121,9 @@ pleat_status_t pleat_chunked_range_map(pleat_chunked_range_t *range, pleat_vmm_t
     return PLEAT_OK;
 
 err_unmap:
-    if (mapped > 0) {
-        const pleat_status_t ignored =
-            pleat_vmm_unmap(vmm, range_page_address(range, first), mapped * range->page_bytes);
-        (void)ignored;
+    if (mapped > 0 && pleat_vmm_unmap(vmm, range_page_address(range, first),
+                                      mapped * range->page_bytes) != PLEAT_OK) {
+        memset(&range->stale[first], true, mapped * sizeof(range->stale[0]));
     }
 err_release:
     range_release(range, vmm, first, created);

@@ -2,8 +2,9 @@
  * chunked_range: a reserved address range that is filled, page by page, with chunks of one size.
  * Pages are mapped and unmapped in runs; every run is all or nothing.
  *
- * Invariants: a page has a chunk exactly if it is mapped; mapped pages lie inside the range.
- * Guarded by the owner's lock.
+ * Invariants: a page has a chunk exactly if it is mapped; mapped pages lie inside the range. A
+ * stale page has none: nobody uses it, and it is unmapped before it is mapped again. Guarded by the
+ * owner's lock.
  */
 #ifndef PLEAT_CHUNKED_RANGE_H
 #define PLEAT_CHUNKED_RANGE_H
@@ -15,7 +16,8 @@ typedef struct pleat_chunked_range {
     uint64_t page_bytes;
     uint64_t page_count;
     pleat_chunk_t *chunks; /* by page; 0: not mapped */
-    int *files; /* by page: its descriptor for other processes, -1: none; NULL: no page */
+    int *files;  /* by page: its descriptor for other processes, -1: none; NULL: no page */
+    bool *stale; /* by page: an old mapping is left that the device did not unmap */
 } pleat_chunked_range_t;
 
 /*
@@ -32,8 +34,8 @@ void pleat_chunked_range_fini(pleat_chunked_range_t *range, pleat_vmm_t *vmm);
 
 /*
  * Create chunks for @p count pages from @p first on, map them and make them accessible. On failure
- * what was made is undone. ERR_OOM_DEVICE: the device has not so many. Two device calls a page and
- * one for all.
+ * what was made is undone; a mapping that the device does not undo is stale, and undone later.
+ * ERR_OOM_DEVICE: the device has not so many. Two device calls a page and one for all.
  */
 PLEAT_NODISCARD pleat_status_t pleat_chunked_range_map(pleat_chunked_range_t *range,
                                                        pleat_vmm_t *vmm, uint64_t first,
