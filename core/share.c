@@ -211,6 +211,13 @@ static pleat_status_t share_chunks(pleat_allocator_t *allocator, const pleat_blo
 static pleat_status_t share_plain(pleat_allocator_t *allocator, const pleat_block_t *block,
                                   pleat_share_t **share_out)
 {
+    const pleat_private_pool_t *owner = block->pool->owner;
+    if (owner != NULL && owner->source.alloc != NULL) {
+        pleat_error_set(
+            "the block comes from a private pool with a source of its own, which has no "
+            "handle for other processes");
+        return PLEAT_ERR_UNSUPPORTED;
+    }
     const pleat_block_t *head = block;
     while (head->left != NULL) {
         head = head->left;

@@ -2,6 +2,7 @@
  * Tests of share: what describes the memory of a block in every mode, contents in another process,
  * what lives how long, peers, and that failures change nothing. The bytes have test_share_bytes.c.
  */
+#include <pleat/private_pool.h>
 #include <pleat/share.h>
 
 #include "host_fault.h"
@@ -399,6 +400,58 @@ Test(share, memory_that_was_made_to_stay_is_refused, .timeout = 10)
         pleat_share_t *share = NULL;
         expect_error(pleat_share_block(f.allocator, fixture_alloc(&f, MIB(4), 0), &share),
                      PLEAT_ERR_UNSUPPORTED, "made to stay in the process");
+        fixture_check_and_destroy(&f);
+    }
+}
+
+static pleat_devptr_t take_from_source(void *context, uint64_t bytes, pleat_stream_t stream)
+{
+    pleat_devptr_t ptr = 0;
+    (void)stream;
+    expect_ok(pleat_vmm_mem_alloc(((fixture_t *)context)->vmm, bytes, &ptr));
+    return ptr;
+}
+
+static void give_to_source(void *context, pleat_devptr_t ptr, uint64_t bytes, pleat_stream_t stream)
+{
+    (void)bytes;
+    (void)stream;
+    expect_ok(pleat_vmm_mem_free(((fixture_t *)context)->vmm, ptr));
+}
+
+Test(share, memory_of_a_source_of_its_own_is_refused, .timeout = 10)
+{
+    fixture_t f = make(PLEAT_MODE_CLASSIC, false);
+    const pleat_pool_id_t id = {0, 1};
+    pleat_segment_source_t source = PLEAT_SEGMENT_SOURCE_INIT;
+    source.context = &f;
+    source.alloc = take_from_source;
+    source.free = give_to_source;
+    expect_ok(pleat_pool_acquire(f.allocator, id, &source));
+    expect_ok(pleat_pool_begin(f.allocator, id, NULL, NULL));
+    const pleat_devptr_t ptr = fixture_alloc(&f, MIB(4), 0);
+    expect_ok(pleat_pool_end(f.allocator, id));
+    pleat_share_t *share = NULL;
+    expect_error(pleat_share_block(f.allocator, ptr, &share), PLEAT_ERR_UNSUPPORTED,
+                 "a source of its own");
+    fixture_check_and_destroy(&f);
+}
+
+Test(share, private_pools_share_like_all_memory, .timeout = 10)
+{
+    const pleat_mode_t modes[] = {PLEAT_MODE_TORCH_EXPANDABLE, PLEAT_MODE_PLEATED};
+    const pleat_pool_id_t id = {0, 1};
+    for (size_t i = 0; i < 2; i++) {
+        fixture_t f = make(modes[i], true);
+        expect_ok(pleat_pool_acquire(f.allocator, id, NULL));
+        expect_ok(pleat_pool_begin(f.allocator, id, NULL, NULL));
+        const pleat_devptr_t ptr = fixture_alloc(&f, MIB(30), 0);
+        const pleat_devptr_t small = fixture_alloc(&f, 512, 0);
+        expect_ok(pleat_pool_end(f.allocator, id));
+        expect_same_memory(&f, ptr);
+        expect_same_memory(&f, small);
+        expect_ok(pleat_allocator_enable_peer(f.allocator, 1));
+        cr_expect(pleat_sim_is_accessible_to(f.vmm, 1, ptr, MIB(30)));
         fixture_check_and_destroy(&f);
     }
 }

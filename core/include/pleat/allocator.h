@@ -7,6 +7,15 @@
  * call changes nothing but the counters of failures, and memory given back to the device on the
  * way (as pleat_alloc says).
  * NULL for an argument that is needed is PLEAT_ERR_INVALID; functions without a status do nothing.
+ *
+ * Streams: an allocator keeps the numbers of the streams that its memory was used on, and later
+ * records events on them, asks for them and waits for them: when such a block is freed, when its
+ * memory is handed to another stream or given back, and at the end. So a stream must exist as long
+ * as memory of it is live, waits or is cached, also where only pleat_record_stream named it. Before
+ * a stream is destroyed, either free all of its blocks and call pleat_empty_cache, which waits for
+ * the work and gives back what lies idle; or let the stream live, as PyTorch does with those of its
+ * stream pools; or destroy the allocator first. There is no call that forgets a stream: cached
+ * memory of its would have no order with the memory's next user.
  */
 #ifndef PLEAT_ALLOCATOR_H
 #define PLEAT_ALLOCATOR_H
