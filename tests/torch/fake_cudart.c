@@ -302,6 +302,53 @@ cudaError_t cudaMemsetAsync(void *ptr, int value, size_t bytes, cudaStream_t str
     return cudaMemset(ptr, value, bytes);
 }
 
+/* ---- other processes ---- */
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *ptr)
+{
+    enter();
+    return finish(CALL(int (*)(cudaIpcMemHandle_t *, uint64_t),
+                       "cuIpcGetMemHandle")(handle, (uint64_t)(uintptr_t)ptr));
+}
+
+cudaError_t cudaIpcOpenMemHandle(void **ptr, cudaIpcMemHandle_t handle, unsigned flags)
+{
+    enter();
+    uint64_t address = 0;
+    const int code = CALL(int (*)(uint64_t *, cudaIpcMemHandle_t, unsigned),
+                          "cuIpcOpenMemHandle_v2")(&address, handle, flags);
+    *ptr = (void *)(uintptr_t)address;
+    return finish(code);
+}
+
+cudaError_t cudaIpcCloseMemHandle(void *ptr)
+{
+    enter();
+    return finish(CALL(int (*)(uint64_t), "cuIpcCloseMemHandle")((uint64_t)(uintptr_t)ptr));
+}
+
+/* All work is complete when another process looks. */
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event)
+{
+    (void)event;
+    memset(handle, 1, sizeof *handle);
+    return cudaSuccess;
+}
+
+cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle)
+{
+    (void)handle;
+    return cudaEventCreateWithFlags(event, cudaEventDisableTiming);
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *ptr)
+{
+    memset(attributes, 0, sizeof *attributes);
+    attributes->type = cudaMemoryTypeDevice;
+    attributes->devicePointer = (void *)(uintptr_t)ptr;
+    return cudaSuccess;
+}
+
 /* ---- streams, events ---- */
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
