@@ -52,9 +52,9 @@ static bool map_grow(pleat_context_map_t *map)
             grown.slots[map_probe(&grown, map->slots[i].address)] = map->slots[i];
         }
     }
-    pleat_context_slot_t *old = map->slots;
-    *map = grown;
-    free(old);
+    free(map->slots);
+    map->slots = grown.slots;
+    map->slot_count = grown.slot_count;
     return true;
 }
 

@@ -16,7 +16,7 @@ static pleat_home_block_t home_parts(const pleat_block_t *block, uint64_t bytes)
          part = pleat_view_next_part(part)) {
         count++;
     }
-    pleat_home_block_t home = {.parts = calloc(count, sizeof(*home.parts))};
+    pleat_home_block_t home = {.parts = calloc(count + 1, sizeof(*home.parts))};
     for (const pleat_block_t *part = pleat_view_next_part(block);
          part != NULL && home.parts != NULL; part = pleat_view_next_part(part)) {
         const uint64_t share = bytes < part->bytes ? bytes : part->bytes;

@@ -66,18 +66,18 @@ static pleat_status_t output_file_begin(pleat_output_file_t *file)
         file->file = fopen(file->path, "wb");
         return file->file != NULL ? PLEAT_OK : output_file_refuse(file->path);
     }
-    if (asprintf(&file->temporary_path, "%s.XXXXXX", file->path) < 0) {
-        file->temporary_path = NULL;
+    char *temporary_path = NULL;
+    if (asprintf(&temporary_path, "%s.XXXXXX", file->path) < 0) {
         pleat_error_set("%s: no memory to write it", file->path);
         return PLEAT_ERR_OOM_HOST;
     }
-    file->file = output_file_temporary(file->temporary_path);
+    file->file = output_file_temporary(temporary_path);
     if (file->file == NULL) {
         const pleat_status_t status = output_file_refuse(file->path);
-        free(file->temporary_path); /* there is no such file */
-        file->temporary_path = NULL;
+        free(temporary_path);
         return status;
     }
+    file->temporary_path = temporary_path;
     return PLEAT_OK;
 }
 
