@@ -73,10 +73,11 @@ static pleat_history_copy_t *take(pleat_history_t *history, const fixture_t *f)
     return copy;
 }
 
-static void end(const fixture_t *f, pleat_history_t *history)
+static void end(fixture_t *f, pleat_history_t *history)
 {
     pleat_set_observer(f->allocator, NULL, NULL);
     pleat_history_destroy(history);
+    fixture_check_and_destroy(f);
 }
 
 static void expect_actions(const pleat_history_copy_t *copy, size_t count,
@@ -115,7 +116,6 @@ Test(history, records_actions_with_their_times, .timeout = 5)
     cr_expect(eq(u64, copy->entries[1].bytes, 1000));
     pleat_history_copy_destroy(history, copy);
     end(&f, history);
-    fixture_check_and_destroy(&f);
 }
 
 Test(history, a_snapshot_shows_up_in_the_next_one, .timeout = 5)
@@ -184,7 +184,6 @@ Test(history, keeps_the_context_of_blocks_segments_and_entries, .timeout = 5)
     cr_expect(eq(int, made, 0)); /* nothing is live */
     cr_expect(eq(int, freed, 0));
     end(&f, history);
-    fixture_check_and_destroy(&f);
 }
 
 Test(history, a_free_shows_the_context_of_its_allocation_until_it_completes, .timeout = 5)
@@ -465,7 +464,6 @@ Test(history, recording_without_host_memory_loses_entries_only, .timeout = 5)
     cr_expect(eq(u64, copy->lost_count, 1));
     cr_expect(eq(ptr, copy->block_contexts[0], &made)); /* the fault was over */
     pleat_history_copy_destroy(history, copy);
-    end(&f, history);
     fixture_free(&f, ptr);
-    fixture_check_and_destroy(&f);
+    end(&f, history);
 }

@@ -277,6 +277,7 @@ Test(torch_snapshot_write, composes_devices_side_by_side, .timeout = 5)
         pleat_history_copy_destroy(histories[i], copies[2 * i]);
         pleat_set_observer(devices[i].allocator, NULL, NULL);
         pleat_history_destroy(histories[i]);
+        fixture_check_and_destroy(&devices[i]);
     }
 }
 
@@ -304,4 +305,5 @@ Test(torch_snapshot_write, composing_fails_without_host_memory, .timeout = 5)
     pleat_history_copy_destroy(history, copy);
     pleat_set_observer(f.allocator, NULL, NULL);
     pleat_history_destroy(history);
+    fixture_check_and_destroy(&f);
 }
