@@ -5,7 +5,8 @@ import threading
 
 import torch
 
-from .support import GIB, MIB, Case, is_filled, now, segment_of, set_limit, stat, stats, tensor
+from .support import (GIB, MIB, Case, is_filled, needs_gpu, now, segment_of, set_limit, stat, stats,
+                      tensor)
 
 
 class FractionTest(Case):
@@ -163,6 +164,7 @@ class OutOfMemoryTest(Case):
         self.assertTrue(is_filled(tensor(64 * MIB, 1), 1))
         self.check_books()
 
+    @needs_gpu
     def test_failure_in_a_backward_pass(self):
         weight = torch.randn(1024, 1024, device="cuda", requires_grad=True)
         set_limit(160 * MIB)

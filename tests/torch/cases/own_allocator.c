@@ -1,5 +1,6 @@
 /*
- * own_allocator: a user's allocator for torch.cuda.memory.CUDAPluggableAllocator, as small as can be.
+ * own_allocator: a user's allocator for torch.cuda.memory.CUDAPluggableAllocator, as small as can
+ * be.
  *
  * Plain driver memory, and counts of what was asked of it. The driver is found at run time, so that
  * it builds without CUDA.

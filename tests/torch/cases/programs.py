@@ -8,7 +8,8 @@ import torch
 import torch.multiprocessing
 from torch import nn
 
-from .support import MIB, Case, install_backend, is_filled, now, stat, stats, tensor
+from .support import (MIB, Case, install_backend, is_filled, needs_gpu, now, stat, stats,
+                      tensor)
 
 
 def child_changes(requests, answers):
@@ -26,6 +27,7 @@ def child_changes(requests, answers):
     gc.collect()
 
 
+@needs_gpu
 class SharingTest(Case):
     """Tensors handed to a process of their own."""
 
@@ -92,6 +94,7 @@ class PinnedTest(Case):
         self.assertGreaterEqual(seen["active_bytes.current"], 32 * MIB)
         del pinned
 
+    @needs_gpu
     def test_transfers_on_streams(self):
         source = torch.arange(4 << 20, dtype=torch.int32).pin_memory()
         side = torch.cuda.Stream()
@@ -108,6 +111,7 @@ class PinnedTest(Case):
             self.assertEqual(total.item(), base + number * (4 << 20))
         self.check_books()
 
+    @needs_gpu
     def test_loader_with_pinned_batches(self):
         data = torch.utils.data.TensorDataset(torch.arange(4096).reshape(1024, 4))
         loader = torch.utils.data.DataLoader(data, batch_size=64, pin_memory=True)
@@ -140,6 +144,7 @@ class LifetimeTest(Case):
         self.assertGreaterEqual(now("allocated_bytes"), base + 40 * MIB)
         self.check_books()
 
+    @needs_gpu
     def test_backward_gives_activations_back(self):
         model = nn.Sequential(*[nn.Linear(512, 512) for _ in range(6)]).cuda()
         data = torch.randn(4096, 512, device="cuda")
@@ -177,6 +182,7 @@ class LifetimeTest(Case):
         del array
         self.check_books()
 
+    @needs_gpu
     def test_copies_between_devices(self):
         data = torch.arange(1 << 20, device="cuda")
         back = data.cpu().cuda()
@@ -190,6 +196,7 @@ class LifetimeTest(Case):
             self.assertEqual(torch.cuda.memory_stats(1)["allocation.all.freed"], free + 1)
 
 
+@needs_gpu
 class TrainingTest(Case):
     @staticmethod
     def losses(checkpointed=False):

@@ -7,8 +7,8 @@ import time
 
 import torch
 
-from .support import (MIB, Case, blocks, conclusive, is_filled, now, segment_of, segments, sleep,
-                      stat, stats, tensor)
+from .support import (MIB, Case, blocks, conclusive, is_filled, needs_gpu, now, segment_of,
+                      segments, sleep, stat, stats, tensor)
 
 
 class RecordStreamTest(Case):
@@ -197,6 +197,7 @@ class SideStreamTest(Case):
         self.assertEqual(segment_of(other.data_ptr())["stream"],
                          torch.cuda.current_stream().cuda_stream)
 
+    @needs_gpu
     def test_streams_of_others_can_be_used(self):
         side = torch.cuda.Stream()
         foreign = torch.cuda.ExternalStream(side.cuda_stream)
@@ -221,6 +222,7 @@ class SideStreamTest(Case):
         torch.cuda.empty_cache()
         self.check_books()
 
+    @needs_gpu
     def test_order_between_streams_is_kept(self):
         """A pipeline: produced on one stream, consumed on another, memory going round."""
         producer, consumer = torch.cuda.Stream(), torch.cuda.Stream()
