@@ -205,7 +205,7 @@ def text(rows):
     for row in rows:
         if row["error"]:
             lines.append(f"failed: {row['loop']} {row['allocator']} round {row['round']}: "
-                         f"{row['error'][:240]}")
+                         f"{' '.join(row['error'].split())[:240]}")
     unsure = {(row["loop"], word) for row in rows
               for word in json.loads(row.get("nondeterministic") or "[]")}
     lines.extend(f"not deterministic: {loop}: {word}" for loop, word in sorted(unsure))
