@@ -199,11 +199,3 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *count, c
     *count = 2;
     return cudaSuccess;
 }
-
-cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *ptr)
-{
-    (void)ptr;
-    memset(attributes, 0, sizeof *attributes);
-    attributes->type = cudaMemoryTypeHost;
-    return cudaSuccess;
-}
