@@ -226,11 +226,15 @@ static void use_shared(contract_device_t *device, pleat_allocator_t *allocator,
     EXPECT(contract_wrong(device, 0, block, BLOCK_WORDS, SEED_THERE) == 0);
     contract_fill(device, 0, block, BLOCK_WORDS, SEED_BACK);
     EXPECT_OK(contract_finish(device));
-    end_exporter(exporter, 'w');
-    if (share->kind == PLEAT_SHARE_CHUNKS) {
-        /* The exporter is gone, the memory is not. */
-        EXPECT(contract_wrong(device, 0, block, BLOCK_WORDS, SEED_BACK) == 0);
+    if (share->kind == PLEAT_SHARE_PLAIN) {
+        /* Plain memory must be closed before its owner frees it. */
+        EXPECT_OK(pleat_share_close(allocator, base));
+        end_exporter(exporter, 'w');
+        return;
     }
+    end_exporter(exporter, 'w');
+    /* The exporter is gone, the memory is not. */
+    EXPECT(contract_wrong(device, 0, block, BLOCK_WORDS, SEED_BACK) == 0);
     EXPECT_OK(pleat_share_close(allocator, base));
 }
 

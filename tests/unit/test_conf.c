@@ -229,3 +229,55 @@ Test(conf, options_without_effect_are_announced)
     cr_expect(eq(int, strncmp(notice, want, sizeof notice - 1), 0));
     cr_expect(eq(sz, pleat_conf_notice(&conf, NULL, 0), strlen(want)));
 }
+
+Test(conf, the_other_backend_is_explained)
+{
+    char notice[512];
+    pleat_conf_t conf = PLEAT_CONF_INIT;
+    cr_assert(eq(int,
+                 pleat_conf_read_start(&conf, PLEAT_CONF_STRICT, "backend:cudaMallocAsync", NULL),
+                 PLEAT_OK));
+    (void)pleat_conf_notice(&conf, notice, sizeof notice);
+    cr_expect(
+        eq(int, strncmp(notice, "backend:cudaMallocAsync means the driver's own pool", 51), 0),
+        "%s", notice);
+    conf.settings[PLEAT_CONF_PINNED_NUM_REGISTER_THREADS].number = 2;
+    (void)pleat_conf_notice(&conf, notice, sizeof notice);
+    cr_expect(
+        ne(ptr, strstr(notice, "pinned_num_register_threads; backend:cudaMallocAsync means"), NULL),
+        "%s", notice);
+}
+
+Test(conf, options_that_a_mode_does_not_know_are_announced)
+{
+    char notice[128];
+    pleat_conf_t conf = conf_of("max_split_size_mb:64,growth_factor:2,pleated_slack:0.003");
+    cr_expect(lt(sz, 0, pleat_conf_mode_notice(&conf, PLEAT_MODE_PLEATED, notice, sizeof notice)));
+    cr_expect(eq(str, notice, "max_split_size_mb without effect in mode pleated"));
+    const char *want = "growth_factor without effect in mode classic";
+    cr_expect(eq(sz, pleat_conf_mode_notice(&conf, PLEAT_MODE_CLASSIC, notice, sizeof notice),
+                 strlen(want)));
+    cr_expect(eq(str, notice, (char *)want));
+    cr_expect(eq(sz, pleat_conf_mode_notice(&conf, PLEAT_MODE_CLASSIC, NULL, 0), strlen(want)));
+    conf = conf_of("garbage_collection_threshold:0.5,large_segment_size_mb:64");
+    (void)pleat_conf_mode_notice(&conf, PLEAT_MODE_TORCH_EXPANDABLE, notice, sizeof notice);
+    cr_expect(eq(str, notice,
+                 "garbage_collection_threshold without effect in mode "
+                 "torch_expandable"));
+    conf = conf_of("pinned_num_register_threads:4,roundup_power2_divisions:4");
+    for (unsigned mode = 0; mode < PLEAT_MODE_COUNT; mode++) {
+        cr_expect(
+            eq(sz, pleat_conf_mode_notice(&conf, (pleat_mode_t)mode, notice, sizeof notice), 0));
+    }
+    cr_expect(eq(str, notice, ""));
+    cr_expect(pleat_conf_acts(PLEAT_CONF_GROWTH_FACTOR, PLEAT_MODE_PLEATED));
+    cr_expect(not(pleat_conf_acts(PLEAT_CONF_GROWTH_FACTOR, PLEAT_MODE_CLASSIC)));
+}
+
+Test(conf, the_growth_factor_reaches_the_allocator)
+{
+    const pleat_conf_t conf = conf_of("growth_factor:1.5");
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    cr_assert(eq(int, pleat_conf_apply(&conf, 1, &options), PLEAT_OK));
+    cr_expect(eq(dbl, options.pleated_growth_factor, 1.5));
+}

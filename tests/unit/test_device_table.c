@@ -235,6 +235,15 @@ Test(device_table, reads_the_environment_once, .timeout = 20)
     cr_expect(eq(int, line_count, 2));
 }
 
+Test(device_table, a_key_without_effect_in_the_mode_is_told, .timeout = 20)
+{
+    no_variables();
+    variable("PLEAT_ALLOC_CONF", "max_split_size_mb:64,expandable_segments:True");
+    expect_ok(configure(NULL));
+    expect_line(0, "max_split_size_mb without effect in mode pleated");
+    cr_expect(eq(int, line_count, 1));
+}
+
 Test(device_table, a_text_of_pytorch_is_read_as_pytorch_reads_it, .timeout = 20)
 {
     no_variables();

@@ -12,9 +12,11 @@
  *
  * Life: nothing moves. A live block keeps its chunks where they are, shared or not. The allocator
  * keeps one descriptor a shared chunk, until it gives the chunk back to the device. So a
- * description can be read as long as the block is live in the exporter; pleat_share_open holds the
- * memory itself, whatever the exporter does afterwards. Once the exporter frees the block its
- * memory is handed out again there, as in PyTorch: the two processes must agree on when.
+ * description can be read as long as the block is live in the exporter; pleat_share_open holds
+ * chunks themselves, whatever the exporter does afterwards. Plain memory it does not hold: the
+ * importer must close it before the exporter gives the segment back to the device. Once the
+ * exporter frees the block its memory is handed out again there, as in PyTorch: the two processes
+ * must agree on when.
  *
  * Other bytes than those of the block lie in the same chunks or segment, and the importer can reach
  * them: share with programs that are trusted.
