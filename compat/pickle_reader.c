@@ -317,6 +317,12 @@ static pleat_status_t reader_check_keys(const pickle_reader_t *reader, size_t fi
     return PLEAT_OK;
 }
 
+/* The values from @p first on; an empty stack has no memory. */
+static const pleat_pickle_value_t *reader_values(const pickle_reader_t *reader, size_t first)
+{
+    return first < reader->stack_count ? &reader->stack[first] : NULL;
+}
+
 /* A new container of the values from @p first to the stack's top, which it replaces. */
 static pleat_status_t reader_collect(pickle_reader_t *reader, pleat_pickle_tag_t tag, size_t first)
 {
@@ -330,7 +336,7 @@ static pleat_status_t reader_collect(pickle_reader_t *reader, pleat_pickle_tag_t
     }
     if (!pleat_pickle_make_items(reader->storage, tag, reader->input.offset, &value) ||
         !pleat_pickle_items_append(reader->storage, pleat_pickle_items(value),
-                                   reader->stack + first, count)) {
+                                   reader_values(reader, first), count)) {
         return reader_no_memory(reader);
     }
     reader->stack_count = first;
@@ -377,7 +383,7 @@ static pleat_status_t reader_extend(pickle_reader_t *reader, pleat_pickle_tag_t 
         }
     }
     if (!pleat_pickle_items_append(reader->storage, pleat_pickle_items(target),
-                                   reader->stack + first, reader->stack_count - first)) {
+                                   reader_values(reader, first), reader->stack_count - first)) {
         return reader_no_memory(reader);
     }
     reader->stack_count = first;

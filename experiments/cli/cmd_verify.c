@@ -330,6 +330,23 @@ static int pleat_cli_verify_trace(const pleat_cli_verify_call_t *call, const ple
     return exit_status;
 }
 
+/* The trace to compare instead of one that begins in the middle: with the blocks of its beginning.
+ * NULL: there is none, and the checker says what that means. */
+static pleat_trace_t *pleat_cli_verify_rebuild(const pleat_trace_set_t *set,
+                                               const pleat_trace_t *trace,
+                                               const pleat_options_t *allocator)
+{
+    pleat_trace_t *rebuilt = NULL;
+
+    if (!set->snapshot || trace->origin.prefix_count == 0 ||
+        allocator->mode != PLEAT_MODE_CLASSIC ||
+        pleat_trace_snapshot_rebuild(set->snapshot, trace->origin.device, trace->name, allocator,
+                                     &rebuilt) != PLEAT_OK) {
+        return NULL;
+    }
+    return rebuilt;
+}
+
 /* A trace file, or every device of a memory snapshot. */
 static int pleat_cli_verify_traces(const pleat_cli_verify_call_t *call, pleat_input_t *input,
                                    pleat_cli_verify_list_t *list)
@@ -357,8 +374,11 @@ static int pleat_cli_verify_traces(const pleat_cli_verify_call_t *call, pleat_in
             result->own_path = strdup(set.traces[i]->name);
             result->path = result->own_path ? result->own_path : result->path;
         }
-        int status = pleat_cli_verify_trace(call, set.traces[i], &allocator, result);
+        pleat_trace_t *rebuilt = pleat_cli_verify_rebuild(&set, set.traces[i], &allocator);
+        int status =
+            pleat_cli_verify_trace(call, rebuilt ? rebuilt : set.traces[i], &allocator, result);
 
+        pleat_trace_destroy(rebuilt);
         exit_status = status > exit_status ? status : exit_status;
     }
     pleat_trace_set_fini(&set);
@@ -503,8 +523,9 @@ const pleat_cli_command_t pleat_cli_verify = {
         "                     that exists; modes that were checked and those that were\n"
         "                     not are named\n"
         "  memory snapshot    of PyTorch with its history (.pickle): as a trace, with the\n"
-        "                     settings that it names unless --conf is given. One that\n"
-        "                     begins in the middle is skipped\n"
+        "                     settings that it names unless --conf is given. Of one\n"
+        "                     that begins in the middle, the blocks at its beginning are\n"
+        "                     found from those at its end; in classic mode only\n"
         "  trace              every address and event; the device answers as recorded.\n"
         "                     What a trace cannot decide is listed as undecided. Shown\n"
         "                     are the calls of empty_cache and the retries found, and\n"

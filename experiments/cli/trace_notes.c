@@ -38,7 +38,7 @@ static void pleat_cli_trace_origin_warn(const pleat_trace_t *trace)
             "%llu events before are not in it; put at the beginning: %llu blocks "
             "(%llu bytes) that were live then, %llu segments (%llu bytes)",
             name, date, (unsigned long long)origin->first_time_us,
-            (unsigned long long)origin->prefix_count, (unsigned long long)origin->live_count,
+            (unsigned long long)origin->before_count, (unsigned long long)origin->live_count,
             (unsigned long long)origin->live_bytes, (unsigned long long)origin->segment_count,
             (unsigned long long)origin->segment_bytes);
     }
@@ -63,7 +63,7 @@ static void pleat_cli_trace_origin_json(const pleat_trace_origin_t *origin, json
     const struct {
         const char *key;
         uint64_t value;
-    } rows[] = {{"events_before_at_least", origin->prefix_count},
+    } rows[] = {{"events_before_at_least", origin->before_count},
                 {"live_before_blocks", origin->live_count},
                 {"live_before_bytes", origin->live_bytes},
                 {"segments_before", origin->segment_count},

@@ -27,15 +27,17 @@ typedef struct pleat_trace_event {
 typedef struct pleat_trace_origin {
     uint64_t first_time_us; /* of its first recorded event, since the Unix epoch */
     uint64_t prefix_count;  /* events at its beginning that are not recorded, but follow from it */
+    uint64_t before_count;  /* events that must have been before the first recorded one */
     uint64_t live_count;    /* blocks live or waiting at the beginning of the history */
     uint64_t live_bytes;    /* as asked for */
     uint64_t segment_count; /* segments that were there then */
     uint64_t segment_bytes;
-    uint64_t
-        private_count; /* recorded events in segments that belong to private pools at the end */
+    uint64_t private_count; /* recorded events in segments of private pools (at the end) */
     uint64_t unknown_count; /* entries of unknown actions, left out */
     uint64_t differs_count; /* blocks on whose state at the end history and segments disagree */
+    uint64_t guess_count;   /* of a rebuilt one: blocks whose size had to be guessed */
     uint32_t device;
+    bool is_rebuilt; /* the prefix makes the very blocks that were there, free ones included */
 } pleat_trace_origin_t;
 
 /* A whole trace in memory, 40 bytes an event. */

@@ -185,8 +185,10 @@ static void checker_compare(trace_checker_t *checker, const pleat_program_call_t
         if (expected->action == PLEAT_ACTION_SNAPSHOT) {
             continue;
         }
-        checker->check->event_count++;
-        checker->check->address_count += expected->action != PLEAT_ACTION_OOM ? 1 : 0;
+        if (event >= checker->trace->origin.prefix_count) { /* what is recorded */
+            checker->check->event_count++;
+            checker->check->address_count += expected->action != PLEAT_ACTION_OOM ? 1 : 0;
+        }
         const pleat_trace_entry_t *got = seen < checker->seen_count ? &checker->seen[seen++] : NULL;
         if (got == NULL || !checker_is_equal(checker, expected, got)) {
             checker_differ(checker, call, event, expected, got);
@@ -496,6 +498,26 @@ static pleat_status_t checker_reread(trace_checker_t *checker)
     return status;
 }
 
+/* A beginning that was rebuilt: what differs may come from a guess, and differs certainly from one
+ * if it lies in the beginning itself. */
+static void check_judge_rebuilt(const pleat_program_t *program, uint64_t first_difference,
+                                pleat_trace_check_t *check)
+{
+    const pleat_trace_origin_t *origin = &program->origin;
+    const bool is_early = first_difference < origin->prefix_count;
+    if (check->difference_count == 0 || (!is_early && origin->guess_count == 0)) {
+        return;
+    }
+    (void)snprintf(check->unchecked, sizeof(check->unchecked),
+                   is_early ? "its history begins in the middle, and the blocks of its beginning "
+                              "are not those of any sequence of calls that was tried"
+                            : "its history begins in the middle; %" PRIu64
+                              " blocks had to be guessed, and from recorded event %" PRIu64
+                              " on it goes another way",
+                   origin->guess_count, first_difference - origin->prefix_count + 1);
+    check->difference_count = 0;
+}
+
 pleat_status_t pleat_trace_check_run(const pleat_trace_t *trace, const pleat_program_t *program,
                                      const pleat_trace_check_options_t *options,
                                      pleat_trace_check_t *check)
@@ -504,7 +526,7 @@ pleat_status_t pleat_trace_check_run(const pleat_trace_t *trace, const pleat_pro
         .trace = trace, .program = program, .options = options, .check = check};
     pleat_program_note_t note = PLEAT_PROGRAM_NOTE_COUNT;
     checker_clear(check);
-    if (program->has_origin && program->origin.prefix_count > 0) {
+    if (program->has_origin && program->origin.prefix_count > 0 && !program->origin.is_rebuilt) {
         (void)snprintf(check->unchecked, sizeof(check->unchecked),
                        "its history begins in the middle, and what was cached then is not known");
         return PLEAT_OK;
@@ -523,9 +545,12 @@ pleat_status_t pleat_trace_check_run(const pleat_trace_t *trace, const pleat_pro
                        program->notes[note].count, pleat_program_note_text(note));
         return PLEAT_OK;
     }
-    const pleat_status_t status = checker_check(&checker);
-    if (status != PLEAT_OK || check->difference_count == 0) {
-        return status;
+    pleat_status_t status = checker_check(&checker);
+    if (status == PLEAT_OK && check->difference_count > 0) {
+        status = checker_reread(&checker);
     }
-    return checker_reread(&checker);
+    if (status == PLEAT_OK && program->origin.is_rebuilt) {
+        check_judge_rebuilt(program, checker.first_difference, check);
+    }
+    return status;
 }

@@ -4,6 +4,7 @@
 #include "trace_snapshot.h"
 
 #include "snapshot_beginning.h"
+#include "snapshot_tiling.h"
 #include "vmm/base.h"
 
 #include <inttypes.h>
@@ -14,6 +15,8 @@ typedef struct pleat_snapshot_conversion {
     const pleat_torch_snapshot_t *snapshot;
     const pleat_torch_history_t *history;
     pleat_snapshot_beginning_t beginning;
+    pleat_snapshot_tiling_t tiling; /* instead, if is_rebuilt */
+    bool is_rebuilt;
     pleat_stream_t *streams; /* handles, rising */
     size_t stream_count;
     pleat_trace_t *trace;
@@ -81,7 +84,9 @@ static pleat_status_t conversion_collect_streams(pleat_snapshot_conversion_t *co
     const pleat_torch_history_t *history = conversion->history;
     const pleat_beginning_list_t *blocks = &conversion->beginning.blocks;
     const pleat_beginning_list_t *segments = &conversion->beginning.segments;
-    const uint64_t most = history->entry_count + blocks->count + segments->count;
+    const pleat_snapshot_tiling_t *tiling = &conversion->tiling;
+    const uint64_t most =
+        history->entry_count + blocks->count + segments->count + tiling->event_count;
     conversion->streams = malloc((size_t)(most + 1) * sizeof(*conversion->streams));
     if (conversion->streams == NULL) {
         return PLEAT_ERR_OOM_HOST;
@@ -94,6 +99,9 @@ static pleat_status_t conversion_collect_streams(pleat_snapshot_conversion_t *co
     }
     for (size_t i = 0; i < segments->count; i++) {
         conversion_add_stream(conversion, segments->parts[i].stream);
+    }
+    for (size_t i = 0; i < tiling->event_count; i++) {
+        conversion_add_stream(conversion, tiling->events[i].stream);
     }
     qsort(conversion->streams, conversion->stream_count, sizeof(*conversion->streams),
           stream_compare);
@@ -171,7 +179,23 @@ static void conversion_emit_beginning(pleat_snapshot_conversion_t *conversion)
             conversion_emit_block(conversion, &blocks->parts[next]);
         }
     }
-    origin->prefix_count = conversion->trace->event_count;
+    origin->before_count = conversion->trace->event_count;
+}
+
+/* The other beginning: events that are ready but for their streams. What was live is counted as
+ * ever. */
+static void conversion_emit_tiling(pleat_snapshot_conversion_t *conversion)
+{
+    pleat_trace_t *trace = conversion->trace;
+    conversion_emit_beginning(conversion);
+    trace->event_count = 0;
+    for (size_t i = 0; i < conversion->tiling.event_count; i++) {
+        pleat_trace_event_t event = conversion->tiling.events[i];
+        event.stream = conversion_stream(conversion, event.stream);
+        trace->events[trace->event_count++] = event;
+    }
+    trace->origin.is_rebuilt = true;
+    trace->origin.guess_count = conversion->tiling.guess_count;
 }
 
 static void conversion_emit_history(pleat_snapshot_conversion_t *conversion)
@@ -254,7 +278,7 @@ static pleat_status_t conversion_make_trace(pleat_snapshot_conversion_t *convers
 {
     const pleat_torch_history_t *history = conversion->history;
     conversion->capacity = history->entry_count + 2 * conversion->beginning.blocks.count +
-                           conversion->beginning.segments.count;
+                           conversion->beginning.segments.count + conversion->tiling.event_count;
     pleat_trace_t *trace = calloc(1, sizeof(*trace));
     conversion->trace = trace;
     if (trace == NULL) {
@@ -271,21 +295,32 @@ static pleat_status_t conversion_make_trace(pleat_snapshot_conversion_t *convers
     trace->origin.unknown_count = history->unknown_count;
     trace->origin.differs_count = conversion->beginning.differs_count;
     trace->stream_count = conversion->stream_count;
-    conversion_emit_beginning(conversion);
+    if (conversion->is_rebuilt) {
+        conversion_emit_tiling(conversion);
+    } else {
+        conversion_emit_beginning(conversion);
+    }
+    trace->origin.prefix_count = trace->event_count;
     conversion_emit_history(conversion);
     return conversion_count_private(conversion, device);
 }
 
-pleat_status_t pleat_trace_snapshot_convert(const pleat_torch_snapshot_t *snapshot, uint32_t device,
-                                            const char *name, pleat_trace_t **trace_out)
+/* @param options  NULL: not rebuilt. */
+static pleat_status_t conversion_run(const pleat_torch_snapshot_t *snapshot, uint32_t device,
+                                     const char *name, const pleat_options_t *options,
+                                     pleat_trace_t **trace_out)
 {
     if (pleat_trace_snapshot_entries(snapshot, device) == 0) {
         pleat_error_set("%s: device %" PRIu32 " has no history", name, device);
         return PLEAT_ERR_INVALID;
     }
     pleat_snapshot_conversion_t conversion = {.snapshot = snapshot,
-                                              .history = &snapshot->histories[device]};
+                                              .history = &snapshot->histories[device],
+                                              .is_rebuilt = options != NULL};
     pleat_status_t status = pleat_snapshot_beginning_find(snapshot, device, &conversion.beginning);
+    if (status == PLEAT_OK && options != NULL) {
+        status = pleat_snapshot_tiling_find(snapshot, device, options, &conversion.tiling);
+    }
     if (status == PLEAT_OK) {
         status = conversion_collect_streams(&conversion);
     }
@@ -294,11 +329,27 @@ pleat_status_t pleat_trace_snapshot_convert(const pleat_torch_snapshot_t *snapsh
     }
     free(conversion.streams);
     pleat_snapshot_beginning_fini(&conversion.beginning);
+    pleat_snapshot_tiling_fini(&conversion.tiling);
     if (status != PLEAT_OK) {
         pleat_trace_destroy(conversion.trace);
-        pleat_error_set("%s: no host memory for the trace of device %" PRIu32, name, device);
+        if (status == PLEAT_ERR_OOM_HOST) {
+            pleat_error_set("%s: no host memory for the trace of device %" PRIu32, name, device);
+        }
         return status;
     }
     *trace_out = conversion.trace;
     return PLEAT_OK;
+}
+
+pleat_status_t pleat_trace_snapshot_convert(const pleat_torch_snapshot_t *snapshot, uint32_t device,
+                                            const char *name, pleat_trace_t **trace_out)
+{
+    return conversion_run(snapshot, device, name, NULL, trace_out);
+}
+
+pleat_status_t pleat_trace_snapshot_rebuild(const pleat_torch_snapshot_t *snapshot, uint32_t device,
+                                            const char *name, const pleat_options_t *options,
+                                            pleat_trace_t **trace_out)
+{
+    return conversion_run(snapshot, device, name, options, trace_out);
 }

@@ -64,4 +64,17 @@ PLEAT_NODISCARD pleat_status_t pleat_trace_snapshot_convert(const pleat_torch_sn
                                                             uint32_t device, const char *name,
                                                             pleat_trace_t **trace_out);
 
+/**
+ * As pleat_trace_snapshot_convert, but with a beginning that makes the very blocks of a classic
+ * allocator, free ones included, so that its decisions can be compared (see snapshot_tiling). It
+ * allocates more than was live, so it is no trace to replay.
+ *
+ * @param options  of the recording.
+ * @retval PLEAT_ERR_UNSUPPORTED  that cannot be done with this history; the message says why.
+ */
+PLEAT_NODISCARD pleat_status_t pleat_trace_snapshot_rebuild(const pleat_torch_snapshot_t *snapshot,
+                                                            uint32_t device, const char *name,
+                                                            const pleat_options_t *options,
+                                                            pleat_trace_t **trace_out);
+
 #endif

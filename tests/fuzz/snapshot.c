@@ -3,7 +3,9 @@
  * sound: indices lie in their tables, and a trace keeps what every trace keeps.
  */
 #include "program.h"
+#include "trace_check.h"
 #include "trace_set.h"
+#include "trace_snapshot.h"
 #include "trace_text.h"
 
 #include <stdint.h>
@@ -54,6 +56,24 @@ static void check_trace(const pleat_trace_t *trace)
     pleat_program_destroy(program);
 }
 
+/* The beginning rebuilt, and what the engine makes of it. */
+static void check_rebuilt(const pleat_torch_snapshot_t *snapshot, uint32_t device)
+{
+    const pleat_trace_check_options_t options = PLEAT_TRACE_CHECK_OPTIONS_INIT;
+    pleat_trace_check_t check = {.differences = NULL};
+    pleat_program_t *program = NULL;
+    pleat_trace_t *trace = NULL;
+    const pleat_status_t status =
+        pleat_trace_snapshot_rebuild(snapshot, device, "fuzz", &options.allocator, &trace);
+    require(status == PLEAT_OK || status == PLEAT_ERR_UNSUPPORTED);
+    if (status == PLEAT_OK) {
+        require(pleat_program_create(trace, &options.allocator, 0, &program) == PLEAT_OK);
+        require(pleat_trace_check_run(trace, program, &options, &check) == PLEAT_OK);
+    }
+    pleat_program_destroy(program);
+    pleat_trace_destroy(trace);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     pleat_input_t *input = NULL;
@@ -66,6 +86,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         for (size_t i = 0; i < set.count; i++) {
             check_trace(set.traces[i]);
+            if (set.snapshot != NULL) {
+                check_rebuilt(set.snapshot, set.traces[i]->origin.device);
+            }
         }
     }
     pleat_trace_set_fini(&set);

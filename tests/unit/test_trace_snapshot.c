@@ -348,6 +348,53 @@ Test(trace_snapshot, the_engine_decides_as_pytorch_did, .timeout = 60)
     }
 }
 
+/* The history of a whole recording, cut as a ring cuts it at every event: the blocks at its
+ * beginning follow from those at its end, and the engine decides as PyTorch did. Where a block had
+ * to be guessed, nothing is claimed. */
+Test(trace_snapshot, a_cut_history_is_rebuilt, .timeout = 120)
+{
+    static const char *const names[] = {"resnet18_classic", "oom_nostacks", "truncated_ring",
+                                        "two_devices_4"};
+    unsigned equal = 0;
+    unsigned open = 0;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        pleat_trace_set_t set;
+        pleat_trace_check_options_t options = PLEAT_TRACE_CHECK_OPTIONS_INIT;
+        load_set(names[i], &set);
+        settings_of(&set, &options.allocator);
+        pleat_torch_history_t *history = &set.snapshot->histories[0];
+        const uint64_t step = history->entry_count < 100 ? 1 : 37;
+        for (; history->entry_count > step; history->entry_count -= step) {
+            pleat_trace_t *trace = NULL;
+            pleat_program_t *program = NULL;
+            pleat_trace_difference_t difference;
+            pleat_trace_check_t check = {.differences = &difference, .difference_capacity = 1};
+            cr_assert(pleat_trace_snapshot_rebuild(set.snapshot, 0, "cut", &options.allocator,
+                                                   &trace) == PLEAT_OK,
+                      "%s, last %llu: %s", names[i], (unsigned long long)history->entry_count,
+                      pleat_last_error());
+            cr_expect(trace->origin.is_rebuilt);
+            cr_assert(
+                eq(int, pleat_program_create(trace, &options.allocator, 0, &program), PLEAT_OK));
+            cr_assert(eq(int, pleat_trace_check_run(trace, program, &options, &check), PLEAT_OK));
+            cr_expect(check.difference_count == 0, "%s, last %llu: event %llu: %s, got %s",
+                      names[i], (unsigned long long)history->entry_count,
+                      (unsigned long long)difference.event, difference.expected, difference.got);
+            cr_expect(check.unchecked[0] == '\0' || trace->origin.guess_count > 0,
+                      "%s, last %llu: %s", names[i], (unsigned long long)history->entry_count,
+                      check.unchecked);
+            equal += check.unchecked[0] == '\0' ? 1 : 0;
+            open += check.unchecked[0] != '\0' ? 1 : 0;
+            pleat_program_destroy(program);
+            pleat_trace_destroy(trace);
+            history->entries += step;
+        }
+        pleat_trace_set_fini(&set);
+    }
+    (void)printf("%u cuts compared, %u undecided\n", equal, open);
+    cr_expect(lt(uint, 100, equal));
+}
+
 Test(trace_snapshot, settings, .timeout = 20)
 {
     pleat_torch_settings_t settings = PLEAT_TORCH_SETTINGS_INIT;
