@@ -15,6 +15,7 @@
  * for the shortest program that still goes wrong.
  */
 #include "delayed_device.h"
+#include "pleated_pools.h"
 #include "pleated_program.h"
 
 #include <pleat/allocator.h>
@@ -49,6 +50,7 @@ typedef struct run {
     uint64_t live_bytes;
     uint64_t served_count;
     pleat_options_t options;
+    pleated_pools_t pools;
 } run_t;
 
 /* What a child tells its parent; shared memory. */
@@ -136,11 +138,14 @@ static void check_stats(const run_t *run)
 #undef CHECK_SUM
 }
 
-static void check_all(const run_t *run)
+static void check_all(run_t *run)
 {
     const char *complaint = delayed_device_complaint(run->device);
+    pleated_pools_check(&run->pools);
     if (complaint[0] != '\0') {
         differ("%s", complaint);
+    } else if (run->pools.complaint[0] != '\0') {
+        differ("%s", run->pools.complaint);
     } else if (pleat_allocator_check(run->allocator) != PLEAT_OK) {
         differ("%s", pleat_last_error());
     } else {
@@ -149,6 +154,16 @@ static void check_all(const run_t *run)
 }
 
 /* ---- requests ---- */
+
+/* A call may fail if the device did. @p failures: of the device before the call. */
+static void check_failed(const run_t *run, const char *name, pleat_status_t status,
+                         uint64_t failures)
+{
+    if (status != PLEAT_OK && delayed_device_failures(run->device) == failures) {
+        differ("%s: status '%s' (%s) without a failure of the device", name,
+               pleat_status_text(status), pleat_last_error());
+    }
+}
 
 static void launch(run_t *run, uint32_t id, pleat_stream_t stream, bool is_check,
                    uint64_t duration_ns)
@@ -187,7 +202,7 @@ static void check_failure(const run_t *run, const pleated_call_t *call, pleat_st
                                        &capacity_bytes) == PLEAT_OK,
                     "mem_info");
     if (status == PLEAT_ERR_OOM_DEVICE && !has_faults && run->options.mode == PLEAT_MODE_PLEATED &&
-        call->bytes < capacity_bytes) {
+        call->bytes < capacity_bytes && !pleated_pools_take_whole(&run->pools, call->stream)) {
         const uint64_t wanted_bytes =
             held_bytes + pleat_round_up(call->bytes + UNIT_BYTES, 2 * PLEAT_MIB);
         if (wanted_bytes <= capacity_bytes && wanted_bytes <= run->options.limit_bytes) {
@@ -211,6 +226,7 @@ static void begin_live(run_t *run, const pleated_call_t *call, pleat_devptr_t ad
         (live_t){.address = address, .bytes = call->bytes, .stream = call->stream};
     run->live_count++;
     run->live_bytes += call->bytes;
+    pleated_pools_check_request(&run->pools, call, address, delayed_device_memory(run->device));
     if (delayed_device_complaint(run->device)[0] == '\0') {
         launch(run, call->id, call->stream, false, call->duration_ns);
     }
@@ -222,10 +238,12 @@ static void run_alloc(run_t *run, const pleated_call_t *call)
     const pleat_stats_t before = run_stats(run);
     const uint64_t waits = run_waits(run);
     pleat_devptr_t ptr = 0;
+    pleated_pools_before_call(&run->pools);
     const pleat_status_t status =
         call->kind == PLEATED_ALLOC_SINGLE
             ? pleat_alloc_single(run->allocator, call->bytes, call->stream, &ptr)
             : pleat_alloc(run->allocator, call->bytes, call->stream, &ptr);
+    pleated_pools_after_call(&run->pools);
     const pleat_stats_t after = run_stats(run);
     report->statuses[report->at] = status;
     check_value("num_ooms", (uint64_t)(after.num_ooms - before.num_ooms),
@@ -251,16 +269,16 @@ static void run_free(run_t *run, const pleated_call_t *call)
     }
     const uint64_t waits = run_waits(run);
     const uint64_t failures = delayed_device_failures(run->device);
+    pleated_pools_before_call(&run->pools);
     const pleat_status_t status = pleat_free(run->allocator, live->address);
+    pleated_pools_after_call(&run->pools);
     if (status == PLEAT_OK) {
         physical_map_end(delayed_device_memory(run->device), call->id);
         run->live_count--;
         run->live_bytes -= live->bytes;
         *live = (live_t){0};
-    } else if (delayed_device_failures(run->device) == failures) {
-        differ("free: status '%s' (%s) without a failure of the device", pleat_status_text(status),
-               pleat_last_error());
     }
+    check_failed(run, "free", status, failures);
     check_value("waits of the host in a free", run_waits(run) - waits, 0);
 }
 
@@ -274,10 +292,12 @@ static void run_record(run_t *run, const pleated_call_t *call)
         delayed_device_join(run->device, call->stream, live->stream);
         launch(run, call->id, call->stream, true, call->duration_ns);
         live->is_shared = true;
-    } else if (delayed_device_failures(run->device) == failures) {
-        differ("record_stream: status '%s' (%s) without a failure of the device",
-               pleat_status_text(status), pleat_last_error());
+        if (pleated_pools_are_redirecting(&run->pools)) {
+            /* Captured work comes back to the stream that it began on. */
+            delayed_device_join(run->device, live->stream, call->stream);
+        }
     }
+    check_failed(run, "record_stream", status, failures);
 }
 
 /* The other stream writes it; both are ordered by events of the user. */
@@ -314,15 +334,22 @@ static void run_on_live(run_t *run, const pleated_call_t *call)
 
 /* ---- other calls ---- */
 
+static void run_pool(run_t *run, const pleated_call_t *call)
+{
+    const uint64_t failures = delayed_device_failures(run->device);
+    pleated_pools_before_call(&run->pools);
+    check_failed(run, "pool", pleated_pools_call(&run->pools, call), failures);
+    pleated_pools_after_call(&run->pools);
+}
+
 static void run_empty(run_t *run)
 {
     const uint64_t failures = delayed_device_failures(run->device);
+    pleated_pools_before_call(&run->pools);
     const pleat_status_t status = pleat_empty_cache(run->allocator);
-    if (status != PLEAT_OK && delayed_device_failures(run->device) == failures) {
-        differ("empty_cache: status '%s' (%s) without a failure of the device",
-               pleat_status_text(status), pleat_last_error());
-    }
-    if (status == PLEAT_OK && run->live_count == 0) {
+    pleated_pools_after_call(&run->pools);
+    check_failed(run, "empty_cache", status, failures);
+    if (status == PLEAT_OK && run->live_count == 0 && !pleated_pools_keep_memory(&run->pools)) {
         check_value("reserved_bytes.all.current after empty_cache, with nothing live,",
                     (uint64_t)run_stats(run).reserved_bytes[PLEAT_STAT_ALL].current, 0);
     }
@@ -403,6 +430,16 @@ static void run_call(run_t *run, const pleated_program_t *program, const pleated
     case PLEATED_SNAPSHOT:
         run_snapshot(run);
         break;
+    case PLEATED_POOL_ACQUIRE:
+    case PLEATED_POOL_BEGIN:
+    case PLEATED_POOL_END:
+    case PLEATED_POOL_RELEASE:
+    case PLEATED_POOL_DELETE:
+    case PLEATED_POOL_EMPTY:
+    case PLEATED_POOL_OVERFLOW:
+    case PLEATED_POOL_NO_SPLIT:
+        run_pool(run, call);
+        break;
     case PLEATED_BUSY:
     case PLEATED_DONE:
     case PLEATED_SYNC:
@@ -474,6 +511,7 @@ static void run_program(const pleated_program_t *program)
     FIXTURE_REQUIRE(pleat_allocator_create(&run.options, delayed_device_vmm(run.device),
                                            &run.allocator) == PLEAT_OK,
                     "allocator: %s", pleat_last_error());
+    pleated_pools_init(&run.pools, run.allocator, delayed_device_sim(run.device));
     for (size_t i = 0; i < program->count && report->difference[0] == '\0'; i++) {
         report->at = i;
         run_call(&run, program, &program->calls[i]);

@@ -31,6 +31,7 @@ typedef struct maker {
     unsigned check_percent; /* of the frees */
     unsigned foreign_permille;
     size_t live_target;
+    unsigned pool_permille;
     bool has_option_changes;
     bool has_mode_changes;
     uint32_t ids[PLEATED_CALLS_MAX]; /* allocated and not freed, as far as the maker knows */
@@ -192,6 +193,25 @@ static void make_rare(maker_t *maker, pleated_call_t *call)
     }
 }
 
+static void make_pool_call(maker_t *maker, pleated_call_t *call)
+{
+    static const struct {
+        pleated_kind_t kind;
+        unsigned weight;
+    } kinds[] = {{PLEATED_POOL_BEGIN, 30},   {PLEATED_POOL_END, 32},    {PLEATED_POOL_ACQUIRE, 4},
+                 {PLEATED_POOL_RELEASE, 14}, {PLEATED_POOL_DELETE, 10}, {PLEATED_POOL_EMPTY, 3},
+                 {PLEATED_POOL_OVERFLOW, 5}, {PLEATED_POOL_NO_SPLIT, 2}};
+    uint64_t pick = below(maker, 100);
+    size_t i = 0;
+    while (pick >= kinds[i].weight) {
+        pick -= kinds[i].weight;
+        i++;
+    }
+    call->kind = kinds[i].kind;
+    call->id = (uint32_t)below(maker, PLEATED_POOLS_MAX);
+    call->stream = has_luck(maker, 400) ? PLEATED_STREAMS_MAX : below(maker, maker->stream_count);
+}
+
 static void make_alloc(maker_t *maker, pleated_call_t *call)
 {
     call->kind = has_luck(maker, 30) ? PLEATED_ALLOC_SINGLE : PLEATED_ALLOC;
@@ -207,6 +227,8 @@ static void make_call(maker_t *maker, pleated_call_t *call)
     *call = (pleated_call_t){.kind = PLEATED_SYNC};
     if (has_luck(maker, maker->fault_permille)) {
         make_fault(maker, call);
+    } else if (has_luck(maker, maker->pool_permille)) {
+        make_pool_call(maker, call);
     } else if (has_luck(maker, 60)) {
         make_rare(maker, call);
     } else if (maker->id_count == 0 || below(maker, 2 * maker->live_target) >= maker->id_count) {
@@ -253,6 +275,7 @@ void pleated_program_make(pleated_program_t *program, uint64_t seed, size_t coun
     maker.foreign_permille = has_luck(&maker, 500) ? 150 : 0;
     maker.fault_permille = has_luck(&maker, 400) ? 15 : 0;
     maker.live_target = 2 + (UINT64_C(1) << below(&maker, 7)) + below(&maker, 30);
+    maker.pool_permille = has_luck(&maker, 500) ? 5 + (unsigned)below(&maker, 60) : 0;
     maker.has_option_changes = has_luck(&maker, 400);
     maker.has_mode_changes = has_luck(&maker, 500);
     *program = (pleated_program_t){.seed = seed};
@@ -343,6 +366,30 @@ static bool is_skipped(const pleated_call_t *call, bool *live)
     return is_use && !was_live;
 }
 
+/* Pools as cases know them, which have no filter by stream. */
+static void print_pool_call(const pleated_call_t *call, FILE *file)
+{
+    if (call->kind == PLEATED_POOL_BEGIN && call->stream == PLEATED_STREAMS_MAX) {
+        fprintf(file, "pool_begin %u all\n", call->id);
+    } else if (call->kind == PLEATED_POOL_BEGIN) {
+        fprintf(file, "# pool_begin %u, requests of stream %" PRIu64 "\n", call->id, call->stream);
+    } else if (call->kind == PLEATED_POOL_ACQUIRE) {
+        fprintf(file, "# a use more of pool %u\n", call->id);
+    } else if (call->kind == PLEATED_POOL_EMPTY) {
+        fprintf(file, "# pool %u is emptied\n", call->id);
+    } else if (call->kind == PLEATED_POOL_OVERFLOW || call->kind == PLEATED_POOL_NO_SPLIT) {
+        fprintf(file, "# pool %u %s\n", call->id,
+                call->kind == PLEATED_POOL_OVERFLOW ? "helps others, or no longer"
+                                                    : "hands out whole segments");
+    } else {
+        fprintf(file, "%s %u\n",
+                call->kind == PLEATED_POOL_END       ? "pool_end"
+                : call->kind == PLEATED_POOL_RELEASE ? "pool_release"
+                                                     : "pool_delete",
+                call->id);
+    }
+}
+
 static void print_call(const pleated_program_t *program, const pleated_call_t *call, FILE *file)
 {
     switch (call->kind) {
@@ -392,6 +439,16 @@ static void print_call(const pleated_program_t *program, const pleated_call_t *c
         break;
     case PLEATED_SNAPSHOT:
         fputs("# a snapshot is taken\n", file);
+        break;
+    case PLEATED_POOL_ACQUIRE:
+    case PLEATED_POOL_BEGIN:
+    case PLEATED_POOL_END:
+    case PLEATED_POOL_RELEASE:
+    case PLEATED_POOL_DELETE:
+    case PLEATED_POOL_EMPTY:
+    case PLEATED_POOL_OVERFLOW:
+    case PLEATED_POOL_NO_SPLIT:
+        print_pool_call(call, file);
         break;
     }
     if (call->ahead_count > 0) {

@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-enum { PLEATED_STREAMS_MAX = 6, PLEATED_CALLS_MAX = 3000 };
+enum { PLEATED_STREAMS_MAX = 6, PLEATED_CALLS_MAX = 3000, PLEATED_POOLS_MAX = 4 };
 
 typedef enum pleated_kind {
     PLEATED_ALLOC,         /* id, bytes, stream, duration_ns: of the kernel that fills it */
@@ -34,7 +34,15 @@ typedef enum pleated_kind {
     PLEATED_SET,       /* options, all but the limit */
     PLEATED_SET_LIMIT, /* bytes */
     PLEATED_FAULT,     /* fault_call, bytes: which one from here on, fault_status */
-    PLEATED_SNAPSHOT
+    PLEATED_SNAPSHOT,
+    PLEATED_POOL_ACQUIRE, /* id: of a pool, likewise below */
+    PLEATED_POOL_BEGIN,   /* id, stream: that is redirected; PLEATED_STREAMS_MAX: all */
+    PLEATED_POOL_END,
+    PLEATED_POOL_RELEASE,
+    PLEATED_POOL_DELETE,
+    PLEATED_POOL_EMPTY,
+    PLEATED_POOL_OVERFLOW, /* from now on, or no longer */
+    PLEATED_POOL_NO_SPLIT
 } pleated_kind_t;
 
 typedef struct pleated_call {
