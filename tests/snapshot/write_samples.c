@@ -42,7 +42,7 @@ static void fill_stacks(void)
         stack_frames[i] = i * 7 % FRAMES;
     }
     for (uint32_t i = 0; i < STACKS; i++) {
-        stacks[i] = (pleat_torch_stack_t){4 * i, i % 5};
+        stacks[i] = (pleat_torch_stack_t){UINT64_C(4) * i, i % 5};
     }
     stacks[STACKS - 1].frame_count = 4;
 }
