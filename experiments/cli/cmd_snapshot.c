@@ -370,7 +370,8 @@ const pleat_cli_command_t pleat_cli_snapshot = {
         "memory snapshot with its history, recognised by its content; '-' is standard\n"
         "input. Of a snapshot all devices are replayed, and stacks, times, stream handles\n"
         "and annotations are kept: the result shows the same program under another\n"
-        "allocator. The status is 1 if a request failed with out of memory.",
+        "allocator. In pleated mode a request that is served at several places has an\n"
+        "entry for each. The status is 1 if a request failed with out of memory.",
     .examples = "  pleat snapshot run.pleat -o run.pickle --at-peak\n"
                 "  pleat snapshot dump.pickle --mode pleated -o pleated.pickle\n"
                 "  python3 -m torch.cuda._memory_viz trace_plot pleated.pickle -o pleated.html",
