@@ -6,11 +6,16 @@
 #include "range.h"
 #include "retire.h"
 
-pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t requested_bytes,
-                                    pleat_stream_t stream)
+/* The steps of every request have one copy of code in pleat_serve and one for their rare callers.
+ */
+#define SERVE_HOT static inline __attribute__((always_inline))
+
+/* In place: a struct of this size is not copied for nothing. */
+SERVE_HOT void serve_fill_request(pleat_allocator_t *allocator, uint64_t requested_bytes,
+                                  pleat_stream_t stream, pleat_request_t *request)
 {
     const uint64_t bytes = pleat_size_round(&allocator->options, requested_bytes);
-    pleat_request_t request = {
+    *request = (pleat_request_t){
         .requested_bytes = requested_bytes,
         .bytes = bytes,
         .segment_bytes = pleat_size_segment(&allocator->options, bytes),
@@ -19,8 +24,15 @@ pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t reque
         .backing = allocator->backing,
     };
     if (__builtin_expect(pleat_allocator_is_redirecting(allocator), 0)) {
-        pleat_private_pool_redirect(allocator, &request);
+        pleat_private_pool_redirect(allocator, request);
     }
+}
+
+pleat_request_t pleat_serve_request(pleat_allocator_t *allocator, uint64_t requested_bytes,
+                                    pleat_stream_t stream)
+{
+    pleat_request_t request;
+    serve_fill_request(allocator, requested_bytes, stream, &request);
     return request;
 }
 
@@ -39,7 +51,7 @@ pleat_block_t *pleat_serve_find(pleat_allocator_t *allocator, const pleat_reques
     return block;
 }
 
-pleat_status_t pleat_serve_reserve(pleat_allocator_t *allocator, pleat_request_t *request)
+SERVE_HOT pleat_status_t serve_reserve(pleat_allocator_t *allocator, pleat_request_t *request)
 {
     const size_t block_count = request->backing->supply_block_count + 1; /* one to split off */
     request->bins = pleat_free_set_reserve(&request->pool->free_blocks, request->stream);
@@ -52,7 +64,12 @@ pleat_status_t pleat_serve_reserve(pleat_allocator_t *allocator, pleat_request_t
     return PLEAT_OK;
 }
 
-pleat_block_t *pleat_serve_search(pleat_allocator_t *allocator, const pleat_request_t *request)
+pleat_status_t pleat_serve_reserve(pleat_allocator_t *allocator, pleat_request_t *request)
+{
+    return serve_reserve(allocator, request);
+}
+
+SERVE_HOT pleat_block_t *serve_search(pleat_allocator_t *allocator, const pleat_request_t *request)
 {
     if (pleat_options_collects_garbage(&allocator->options)) {
         request->pool->search_count++;
@@ -62,6 +79,11 @@ pleat_block_t *pleat_serve_search(pleat_allocator_t *allocator, const pleat_requ
         pleat_pool_take(request->pool, block);
     }
     return block;
+}
+
+pleat_block_t *pleat_serve_search(pleat_allocator_t *allocator, const pleat_request_t *request)
+{
+    return serve_search(allocator, request);
 }
 
 /* Let the user free memory, without the lock, and search again if that happened. Others may do
@@ -119,8 +141,8 @@ static void serve_report_oom(pleat_allocator_t *allocator, const pleat_request_t
  * of which @p rest_bytes are left (0: it took all). Ranges of torch_expandable do not count, as in
  * PyTorch; arenas of pleated mode count for themselves. What is split here shares its chunk with
  * what is in use, so it cannot go back. */
-static void serve_count_split(pleat_allocator_t *allocator, pleat_stat_kind_t kind, bool was_split,
-                              uint64_t taken_bytes, uint64_t rest_bytes)
+SERVE_HOT void serve_count_split(pleat_allocator_t *allocator, pleat_stat_kind_t kind,
+                                 bool was_split, uint64_t taken_bytes, uint64_t rest_bytes)
 {
     pleat_stats_t *stats = &allocator->stats;
     stats->unreturnable_bytes += was_split ? -(int64_t)taken_bytes : (int64_t)rest_bytes;
@@ -147,28 +169,28 @@ serve_count_range(pleat_allocator_t *allocator, const pleat_block_t *block, uint
     allocator->stats.unreturnable_bytes += (int64_t)after - (int64_t)before;
 }
 
-/* Does the request leave some of the block to others? */
-static bool serve_leaves_rest(const pleat_allocator_t *allocator, const pleat_request_t *request,
-                              const pleat_block_t *block)
+/* What the request leaves of the block to others. */
+SERVE_HOT uint64_t serve_rest_bytes(const pleat_allocator_t *allocator,
+                                    const pleat_request_t *request, const pleat_block_t *block)
 {
-    return block->bytes > request->bytes && !request->pool->keeps_whole &&
-           request->backing->should_split(allocator, block, request);
+    const uint64_t rest_bytes = block->bytes - request->bytes;
+    return rest_bytes == 0 || request->pool->keeps_whole ||
+                   !request->backing->should_split(allocator, block, request)
+               ? 0
+               : rest_bytes;
 }
 
-/* Cut off what the request does not need, if it leaves that to others. */
-static inline pleat_block_t *serve_split(pleat_allocator_t *allocator,
-                                         const pleat_request_t *request, pleat_block_t *block,
-                                         bool leaves_rest)
+/* Cut @p rest_bytes off the high end of a block, which stay free; 0: it is taken whole. */
+SERVE_HOT pleat_block_t *serve_split(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                     pleat_block_t *block, uint64_t rest_bytes)
 {
     const bool was_split = pleat_block_is_split(block);
     const bool counts_splits = pleat_block_is_plain(block) || block->slab != NULL;
-    uint64_t rest_bytes = 0;
-    if (leaves_rest) {
+    if (rest_bytes > 0) {
         pleat_block_t *rest = block;
         block = pleat_block_store_take(&allocator->blocks);
         pleat_block_split(rest, request->bytes, block);
         pleat_pool_give(request->pool, rest);
-        rest_bytes = rest->bytes;
     }
     if (counts_splits) {
         serve_count_split(allocator, request->pool->kind, was_split, block->bytes, rest_bytes);
@@ -178,8 +200,8 @@ static inline pleat_block_t *serve_split(pleat_allocator_t *allocator,
     return block;
 }
 
-static void serve_hand_out(pleat_allocator_t *allocator, const pleat_request_t *request,
-                           pleat_block_t *block)
+SERVE_HOT void serve_hand_out(pleat_allocator_t *allocator, const pleat_request_t *request,
+                              pleat_block_t *block)
 {
     const pleat_stat_kind_t kind = request->pool->kind;
     PLEAT_ASSERT(block->bytes >= request->bytes);
@@ -203,7 +225,7 @@ static void serve_hand_out(pleat_allocator_t *allocator, const pleat_request_t *
 pleat_block_t *pleat_serve_place(pleat_allocator_t *allocator, const pleat_request_t *request,
                                  pleat_block_t *block)
 {
-    block = serve_split(allocator, request, block, block->bytes > request->bytes);
+    block = serve_split(allocator, request, block, block->bytes - request->bytes);
     serve_hand_out(allocator, request, block);
     return block;
 }
@@ -228,13 +250,14 @@ static pleat_status_t serve_miss(pleat_allocator_t *allocator, pleat_request_t *
 pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_bytes,
                            pleat_stream_t stream, bool is_single, pleat_devptr_t *ptr_out)
 {
-    pleat_request_t request = pleat_serve_request(allocator, requested_bytes, stream);
+    pleat_request_t request;
+    serve_fill_request(allocator, requested_bytes, stream, &request);
     pleat_status_t status = PLEAT_OK;
     if (is_single && request.backing->prepare_single != NULL) {
         status = request.backing->prepare_single(allocator, &request);
     }
     if (status == PLEAT_OK) {
-        status = pleat_serve_reserve(allocator, &request);
+        status = serve_reserve(allocator, &request);
     }
     if (status == PLEAT_OK) {
         status = pleat_retire_poll(allocator);
@@ -242,14 +265,14 @@ pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_byte
     if (status != PLEAT_OK) {
         return status;
     }
-    pleat_block_t *block = pleat_serve_search(allocator, &request);
+    pleat_block_t *block = serve_search(allocator, &request);
     if (block == NULL) {
         status = serve_miss(allocator, &request, &block);
         if (status != PLEAT_OK) {
             return status;
         }
     }
-    block = serve_split(allocator, &request, block, serve_leaves_rest(allocator, &request, block));
+    block = serve_split(allocator, &request, block, serve_rest_bytes(allocator, &request, block));
     serve_hand_out(allocator, &request, block);
     *ptr_out = block->address;
     return PLEAT_OK;
