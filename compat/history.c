@@ -314,11 +314,7 @@ static bool history_copy_contexts(const pleat_history_t *history, const pleat_sn
     for (uint64_t i = 0; i < snapshot->block_count; i++) {
         const pleat_block_info_t *block = &snapshot->blocks[i];
         if (block->state != PLEAT_BLOCK_INACTIVE) {
-            void *context = pleat_context_map_find(&history->blocks, block->address);
-            if (context == NULL && block->user_address != 0) {
-                context = pleat_context_map_find(&history->blocks, block->user_address);
-            }
-            copy->block_contexts[i] = context;
+            copy->block_contexts[i] = pleat_context_map_find(&history->blocks, block->address);
             pleat_token_retain(&history->hooks, copy->block_contexts[i]);
         }
     }

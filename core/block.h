@@ -165,6 +165,24 @@ static inline bool pleat_block_is_plain(const pleat_block_t *block)
            block->slab == NULL;
 }
 
+/*
+ * Does a snapshot show the block? Every byte that is held from the device is shown once, at the
+ * address where it is used: what a view handed out shows as a segment of its own and not at home,
+ * small blocks show and the slab that they are cut from does not.
+ */
+static inline bool pleat_block_is_shown(const pleat_block_t *block)
+{
+    return block->use == PLEAT_BLOCK_USE_FREE || block->use == PLEAT_BLOCK_USE_LIVE ||
+           block->use == PLEAT_BLOCK_USE_WAITING;
+}
+
+/* Is the block the first that its segment shows? A segment is a run of shown neighbours. */
+static inline bool pleat_block_is_head(const pleat_block_t *block)
+{
+    return pleat_block_is_shown(block) &&
+           (block->left == NULL || !pleat_block_is_shown(block->left));
+}
+
 /* Is the block a part of its segment only? */
 static inline bool pleat_block_is_split(const pleat_block_t *block)
 {

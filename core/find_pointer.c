@@ -5,18 +5,16 @@
 #include <string.h>
 
 #include "allocator.h"
-#include "view.h"
 
-/* What a snapshot shows around @p block: a plain segment, or a run of memory of a range or an arena
- * without a gap. */
-static void pointer_describe_run(const pleat_block_t *block, pleat_pointer_info_t *info)
+/* What a snapshot shows around @p block. */
+static void pointer_describe_segment(const pleat_block_t *block, pleat_pointer_info_t *info)
 {
-    const pleat_block_t *first = block;
-    while (first->left != NULL && first->left->use != PLEAT_BLOCK_USE_UNMAPPED) {
-        first = first->left;
+    const pleat_block_t *head = block;
+    while (!pleat_block_is_head(head)) {
+        head = head->left;
     }
-    info->segment_address = first->address;
-    for (const pleat_block_t *part = first; part != NULL && part->use != PLEAT_BLOCK_USE_UNMAPPED;
+    info->segment_address = head->address;
+    for (const pleat_block_t *part = head; part != NULL && pleat_block_is_shown(part);
          part = part->right) {
         info->segment_bytes += part->bytes;
     }
@@ -36,13 +34,7 @@ static pleat_pointer_info_t pointer_describe(const pleat_block_t *block)
     if (block->pool->owner != NULL) {
         info.pool = block->pool->owner->id;
     }
-    const pleat_block_t *outer = block->slab != NULL ? block->slab : block;
-    if (outer->view != NULL) {
-        info.segment_address = outer->view->address;
-        info.segment_bytes = outer->view->bytes;
-    } else {
-        pointer_describe_run(outer, &info);
-    }
+    pointer_describe_segment(block, &info);
     return info;
 }
 

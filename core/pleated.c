@@ -153,6 +153,11 @@ pleat_block_t *pleat_pleated_make_slab(pleat_allocator_t *allocator, const pleat
     pleat_block_t *block = pleat_block_store_make(&allocator->blocks, &identity);
     block->slab = slab;
     slab->use = PLEAT_BLOCK_USE_SLAB;
+    /* Memory for small blocks is a segment of its own, in snapshots as well. */
+    pleat_allocator_trace(allocator, PLEAT_ACTION_SEGMENT_UNMAP, slab->address, slab->bytes,
+                          slab->stream);
+    pleat_allocator_trace(allocator, PLEAT_ACTION_SEGMENT_MAP, slab->address, slab->bytes,
+                          slab->stream);
     pleat_stats_t *stats = &allocator->stats;
     pleat_stat_decrease(&stats->reserved_bytes[PLEAT_STAT_LARGE_POOL], (int64_t)slab->bytes);
     pleat_stat_increase(&stats->reserved_bytes[PLEAT_STAT_SMALL_POOL], (int64_t)slab->bytes);
@@ -353,6 +358,10 @@ void pleat_pleated_give_slab(pleat_allocator_t *allocator, pleat_block_t *block)
     pleat_block_t *slab = block->slab;
     PLEAT_ASSERT(!pleat_block_is_split(block));
     PLEAT_ASSERT(slab->use == PLEAT_BLOCK_USE_SLAB);
+    pleat_allocator_trace(allocator, PLEAT_ACTION_SEGMENT_UNMAP, slab->address, slab->bytes,
+                          slab->stream);
+    pleat_allocator_trace(allocator, PLEAT_ACTION_SEGMENT_MAP, slab->address, slab->bytes,
+                          slab->stream);
     pleat_stats_t *stats = &allocator->stats;
     pleat_stat_decrease(&stats->reserved_bytes[PLEAT_STAT_SMALL_POOL], (int64_t)slab->bytes);
     pleat_stat_increase(&stats->reserved_bytes[PLEAT_STAT_LARGE_POOL], (int64_t)slab->bytes);

@@ -248,6 +248,26 @@ static void view_take_part(void *context, pleat_handle_t *handle, uint64_t home_
     taking->link = &part->child[0];
 }
 
+/* To an observer memory moves from home to the view's addresses while a block is handed out there;
+ * so every byte shows once, as in a snapshot. */
+static void view_trace(const pleat_allocator_t *allocator, const pleat_block_t *block,
+                       pleat_action_t at_home, pleat_action_t in_view)
+{
+    if (allocator->observer == NULL) {
+        return;
+    }
+    if (in_view == PLEAT_ACTION_SEGMENT_UNMAP) {
+        pleat_allocator_trace(allocator, in_view, block->address, block->bytes, block->stream);
+    }
+    for (const pleat_block_t *part = pleat_view_next_part(block); part != NULL;
+         part = pleat_view_next_part(part)) {
+        pleat_allocator_trace(allocator, at_home, part->address, part->bytes, part->stream);
+    }
+    if (in_view == PLEAT_ACTION_SEGMENT_MAP) {
+        pleat_allocator_trace(allocator, in_view, block->address, block->bytes, block->stream);
+    }
+}
+
 pleat_block_t *pleat_view_take(pleat_allocator_t *allocator, pleat_view_t *view, uint64_t offset,
                                uint64_t bytes, pleat_stream_t stream)
 {
@@ -261,6 +281,7 @@ pleat_block_t *pleat_view_take(pleat_allocator_t *allocator, pleat_view_t *view,
     block->view = view;
     view_taking_t taking = {.allocator = allocator, .link = &block->child[0]};
     pleat_view_visit(view, offset, bytes, view_take_part, &taking);
+    view_trace(allocator, block, PLEAT_ACTION_SEGMENT_UNMAP, PLEAT_ACTION_SEGMENT_MAP);
     view->live_count++;
     view->last_used = allocator->request_count;
     return block;
@@ -272,6 +293,7 @@ void pleat_view_give(pleat_allocator_t *allocator, pleat_block_t *block)
     PLEAT_ASSERT(view->live_count > 0);
     view->live_count--;
     view->idle_since_ns = allocator->now_ns;
+    view_trace(allocator, block, PLEAT_ACTION_SEGMENT_MAP, PLEAT_ACTION_SEGMENT_UNMAP);
     pleat_block_t *part = block->child[0];
     while (part != NULL) {
         pleat_block_t *next = part->child[0];

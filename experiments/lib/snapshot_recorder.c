@@ -115,8 +115,7 @@ static int64_t recorder_now_us(void *context)
 static pleat_status_t recorder_begin(void *context, pleat_replay_t *replay)
 {
     pleat_snapshot_recorder_t *recorder = context;
-    pleat_home_entries_init(&recorder->entries, pleat_replay_allocator(replay),
-                            pleat_history_observe, recorder->history);
+    pleat_set_observer(pleat_replay_allocator(replay), pleat_history_observe, recorder->history);
     return PLEAT_OK;
 }
 
@@ -238,7 +237,6 @@ void pleat_snapshot_recorder_fini(pleat_snapshot_recorder_t *recorder)
 {
     pleat_history_copy_destroy(recorder->history, recorder->copy);
     pleat_history_destroy(recorder->history);
-    pleat_home_entries_fini(&recorder->entries);
     free(recorder->handles);
     free(recorder->old_stacks);
     *recorder = (pleat_snapshot_recorder_t){.program = NULL};

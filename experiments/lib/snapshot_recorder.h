@@ -7,13 +7,11 @@
  * entries become those of what the call does here, times count from the same moment, and streams
  * have their handles. A block that was live before the history begins has the stack that it has at
  * the end, if it is still there.
- * What is handed out in a second range, in pleated mode, has an entry for each place where it lies.
  * Locks: none; a recorder belongs to one thread at a time.
  */
 #ifndef PLEAT_EXPERIMENTS_SNAPSHOT_RECORDER_H
 #define PLEAT_EXPERIMENTS_SNAPSHOT_RECORDER_H
 
-#include "home_entries.h"
 #include "replay.h"
 
 #include <pleat/history.h>
@@ -31,7 +29,6 @@ typedef struct pleat_snapshot_recorder {
     size_t old_count;
     size_t old_done; /* of them, allocated so far */
     pleat_history_t *history;
-    pleat_home_entries_t entries;   /* on their way to the history */
     pleat_history_copy_t *copy;     /* after pleat_snapshot_recorder_take */
     pleat_replay_watcher_t watcher; /* to be put into the options of the replay */
 } pleat_snapshot_recorder_t;

@@ -194,7 +194,6 @@ static void print_snapshot(void)
     FIELD(pleat_block_info_t, bytes);
     FIELD(pleat_block_info_t, requested_bytes);
     FIELD(pleat_block_info_t, state);
-    FIELD(pleat_block_info_t, user_address);
     STRUCT(pleat_segment_info_t);
     FIELD(pleat_segment_info_t, address);
     FIELD(pleat_segment_info_t, total_bytes);

@@ -366,12 +366,22 @@ static void run_snapshot(run_t *run)
 {
     pleat_snapshot_t *snapshot = NULL;
     FIXTURE_REQUIRE(pleat_snapshot_take(run->allocator, &snapshot) == PLEAT_OK, "snapshot");
-    uint64_t bytes = 0;
+    pleat_segment_info_t sum = {0};
     for (uint64_t i = 0; i < snapshot->segment_count; i++) {
-        bytes += snapshot->segments[i].total_bytes;
+        sum.total_bytes += snapshot->segments[i].total_bytes;
+        sum.allocated_bytes += snapshot->segments[i].allocated_bytes;
+        sum.active_bytes += snapshot->segments[i].active_bytes;
+        sum.requested_bytes += snapshot->segments[i].requested_bytes;
     }
-    check_value("the sum of a snapshot's segments", bytes,
-                (uint64_t)run_stats(run).reserved_bytes[PLEAT_STAT_ALL].current);
+    const pleat_stats_t stats = run_stats(run);
+    check_value("the sum of a snapshot's segments", sum.total_bytes,
+                (uint64_t)stats.reserved_bytes[PLEAT_STAT_ALL].current);
+    check_value("the allocated bytes in a snapshot", sum.allocated_bytes,
+                (uint64_t)stats.allocated_bytes[PLEAT_STAT_ALL].current);
+    check_value("the active bytes in a snapshot", sum.active_bytes,
+                (uint64_t)stats.active_bytes[PLEAT_STAT_ALL].current);
+    check_value("the requested bytes in a snapshot", sum.requested_bytes,
+                (uint64_t)stats.requested_bytes[PLEAT_STAT_ALL].current);
     pleat_snapshot_destroy(snapshot);
 }
 

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Compares what `pleat snapshot` made of a memory snapshot of PyTorch with that snapshot:
-check_replayed.py ORIGINAL NEW [same-layout | parts]
+check_replayed.py ORIGINAL NEW [same-layout]
 
 The program is the same: requests with sizes, streams, times, stacks and metadata, in order. Every
 dictionary has the keys of PyTorch's, in its order, with values of its types. With `same-layout`,
-segments and blocks are the same as well, but for their addresses and order. With `parts`, a request
-may be served at several places, with an entry each."""
+segments and blocks are the same as well, but for their addresses and order."""
 import collections
 import pickle
 import sys
@@ -55,14 +54,6 @@ def calls(data):
               e["compile_context"], e.get("frames", []))
              for e in trace if e["action"] in ("alloc", "free_requested", "oom")]
             for trace in data["device_traces"]]
-
-
-def moments(trace):
-    """Sizes of all calls of one kind at one moment and place in the program, added up."""
-    sums = collections.Counter()
-    for action, size, *rest in trace:
-        sums[repr((action, rest))] += size
-    return sums
 
 
 def layout(data):
@@ -139,11 +130,6 @@ for trace in new["device_traces"]:
         keys = [k if e["action"] != "oom" or k != "addr" else "device_free" for k in ENTRY]
         shape(e, keys + (["frames"] if "frames" in e else []))
 for got, want in zip(calls(new), calls(original)):
-    if "parts" in sys.argv:
-        got, want = moments(got), moments(want)
-        for moment in want:
-            need(got[moment] == want[moment], f"{moment}: {got[moment]} instead of {want[moment]}")
-        continue
     got = got[len(got) - len(want):]  # what was there before the history stands in front
     need(len(got) == len(want), f"{len(got)} calls instead of {len(want)}")
     for i, (a, b) in enumerate(zip(got, want)):

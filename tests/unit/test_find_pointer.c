@@ -61,7 +61,7 @@ Test(find_pointer, tells_block_and_segment, .timeout = 10)
     }
 }
 
-Test(find_pointer, a_block_of_a_view_lies_in_the_view, .timeout = 5)
+Test(find_pointer, a_block_of_a_view_is_a_segment, .timeout = 5)
 {
     fixture_t f = bench_create(64, NULL);
     pleat_devptr_t p[4];

@@ -181,7 +181,9 @@ PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_snapshot_take(pleat_allocator_t *
 /** Free a snapshot; NULL is ignored. @par Threads any.   @par Cost constant. */
 PLEAT_API void pleat_snapshot_destroy(pleat_snapshot_t *snapshot);
 
-/* X(name, text): what an allocator does, as PyTorch's memory history names it. */
+/* X(name, text): what an allocator does, as PyTorch's memory history names it. In pleated mode
+ * SEGMENT_UNMAP and SEGMENT_MAP also tell that memory begins or ends to be used at another address,
+ * or for small blocks, so that a history fits the snapshots. */
 #define PLEAT_ACTION_LIST(X)            \
     X(ALLOC, "alloc")                   \
     X(FREE_REQUESTED, "free_requested") \

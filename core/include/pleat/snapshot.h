@@ -1,6 +1,10 @@
 /*
  * snapshot: a read-only copy of every segment and block of an allocator, in address order.
  *
+ * Every byte that is held from the device shows once, so that the segments add up to
+ * reserved_bytes. In pleated mode a segment is a run of memory that is used at its own address, one
+ * block that was handed out at a second address, or the memory that small blocks are cut from.
+ *
  * The library owns the layout of both arrays: in a later version their elements may have more
  * fields at the end. A program that is to run with such a version without being compiled anew finds
  * element i at (const char *)segments + i * segment_size, and blocks likewise; one that is compiled
@@ -33,9 +37,6 @@ typedef struct pleat_block_info {
     uint64_t bytes;
     uint64_t requested_bytes; /* of an inactive block: what its last user asked for, or 0 */
     pleat_block_state_t state;
-    /* Memory that is handed out at addresses of a second range lies in several blocks: what its
-     * user has; requested_bytes is shared out among them. 0: what lies here is handed out here. */
-    pleat_devptr_t user_address;
 } pleat_block_info_t;
 
 typedef struct pleat_segment_info {
