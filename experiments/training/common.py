@@ -6,6 +6,7 @@ A loop is a module with
     SIZES      {"full": {...}, "tiny": {...}}; tiny runs on a CPU in seconds
     WARM_UP    steps that are run and recorded, but not timed
     prepare(run)  builds the model, returns step(i) -> loss, a number or a tensor of one element
+    finish()   if there is one: called after the last step and the statistics
 
 and everything random in it comes from the run's generators, so that losses depend on the seed and
 the number of steps alone. A record is one dictionary, written as one line of JSON.
@@ -190,6 +191,8 @@ def execute(name, arguments, began):
     except Exception as error:
         traceback.print_exc()
         record["error"] = record["error"] or f"statistics: {type(error).__name__}: {error}"[:2000]
+    if hasattr(loop, "finish") and not record["error"]:
+        loop.finish()
     words = ("does not have a deterministic", "nondeterministic", "non-deterministic")
     record["nondeterministic"] = sorted({str(w.message).split(".")[0][:200] for w in caught
                                          if any(word in str(w.message) for word in words)})

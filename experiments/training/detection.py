@@ -14,7 +14,7 @@ import common
 NAME = "detection"
 WARM_UP = 3
 SIZES = {
-    "full": {"images": 24, "scales": (448, 544, 640, 736, 832, 928, 1024), "objects": 80},
+    "full": {"images": 16, "scales": (448, 512, 576, 640, 704, 800, 896), "objects": 80},
     "tiny": {"images": 2, "scales": (64, 96), "objects": 5},
 }
 CLASSES = 91

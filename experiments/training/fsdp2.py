@@ -8,7 +8,6 @@ step to step but are the same on all ranks. Deterministic for two ranks: a sum o
 either order. Without GPUs it runs on gloo.
 """
 
-import atexit
 import os
 
 import torch
@@ -35,7 +34,6 @@ def prepare(run):
         dist.init_process_group("nccl", device_id=run.device)
     else:
         dist.init_process_group("gloo")
-    atexit.register(dist.destroy_process_group)
     mesh = init_device_mesh(run.device.type, (world,))
     with run.device:
         model = gpt_varlen.Gpt(run.sizes)  # the same on all ranks: they share the seed
@@ -61,6 +59,12 @@ def prepare(run):
         return loss
 
     return step
+
+
+def finish():
+    """All ranks together, so that none finds another gone."""
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
