@@ -50,6 +50,19 @@ def fails(kind, text, function, *arguments):
 
 
 @test
+def some_settings_hold_from_the_start_only():
+    torch._C._accelerator_setAllocatorSettings(
+        f"per_process_memory_fraction:0.01,max_split_size_mb:64,expandable_segments:{MODE != 'classic'}")
+    assert stat("max_split_size", 1) == -1
+    tensor = take(GB, "cuda:1")
+    assert stat("max_split_size", 1) == -1
+    assert torch.cuda.get_per_process_memory_fraction(1) == 1.0
+    assert torch.cuda.memory._snapshot()["allocator_settings"]["max_split_size"] == 64 * MB
+    torch._C._accelerator_setAllocatorSettings("per_process_memory_fraction:1.0")
+    del tensor
+
+
+@test
 def nothing_is_taken_before_the_first_use():
     assert stat("reserved_bytes.all.current") == 0
     assert take(0).data_ptr() == 0 and stat("allocation.all.allocated") == 0
@@ -382,6 +395,9 @@ def main():
         torch.cuda.init()
     except RuntimeError as error:
         print(f"check_backend: skipped, {error}")
+        return 77
+    if torch.cuda.get_device_properties(0).name != "fake":
+        print("check_backend: skipped, this is a real GPU; test_allocator.py is for that")
         return 77
     chosen = [function for function in TESTS if not sys.argv[2:] or function.__name__ in sys.argv[2:]]
     failed = 0

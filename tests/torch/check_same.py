@@ -10,19 +10,28 @@ real one.
 
 import json
 import random
+import re
 import subprocess
 import sys
 
 MB = 1 << 20
 SIZES = [1, 512, 513, 1 << 10, 100_000, MB - 512, MB, MB + 1, 3 * MB, 10 * MB - 1, 10 * MB, 20 * MB,
          33 * MB + 7]
-SETTINGS = [
-    "garbage_collection_threshold:0.8",
+# Before the first call. A lower max_split_size_mb at run time makes PyTorch free blocks in the middle of a
+# segment, so later texts only lift it.
+STARTS = [
+    "",
     "max_split_size_mb:20",
     "max_split_size_mb:40,roundup_power2_divisions:4",
+    "large_segment_size_mb:32,max_split_size_mb:64,garbage_collection_threshold:0.7",
+]
+SETTINGS = [
+    "garbage_collection_threshold:0.8",
+    "roundup_power2_divisions:4",
     "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]",
-    "large_segment_size_mb:32,max_split_size_mb:64",
+    "large_segment_size_mb:32",
     "large_segment_size_mb:20",
+    "garbage_collection_threshold:0.6,max_split_size_mb:1",
 ]
 
 
@@ -31,6 +40,7 @@ def session(seed, calls, mode):
     choose = random.Random(seed)
     live, streams, pools = [], [0], []
     next_name = 0
+    yield "settings", choose.choice(STARTS)
     for _ in range(calls):
         what = choose.random()
         if what < 0.50 or not live:
@@ -48,7 +58,7 @@ def session(seed, calls, mode):
         elif what < 0.92:
             yield ("empty",)
         elif what < 0.94:
-            yield "fraction", choose.choice([0.05, 0.1, 0.2, 1.0])
+            yield "limit", choose.choice([200, 400, 800, None])
         elif what < 0.95 and len(streams) < 3:
             streams.append(len(streams))
             yield ("stream",)
@@ -83,11 +93,13 @@ class Player:
                     with torch.cuda.use_mem_pool(self.pools[pool]):
                         self.live[name] = torch.empty(size, dtype=torch.uint8, device="cuda")
             except torch.OutOfMemoryError as error:
-                return str(error)
+                # What the device has free, and who uses it, is another matter in each process.
+                return re.sub(r"of which .*? is free\. (.* memory in use\. )?", "", str(error))
         return "served"
 
     def free(self, name):
         self.live.pop(name, None)
+        self.torch.cuda.synchronize()  # so that waiting frees are over for both
 
     def record(self, name, stream):
         if name in self.live:
@@ -96,8 +108,10 @@ class Player:
     def empty(self):
         self.torch.cuda.empty_cache()
 
-    def fraction(self, value):
-        self.torch.cuda.set_per_process_memory_fraction(value)
+    def limit(self, megabytes):
+        total = self.torch.cuda.get_device_properties(0).total_memory
+        fraction = 1.0 if megabytes is None else megabytes * MB / total
+        self.torch.cuda.set_per_process_memory_fraction(fraction)
         return self.torch.cuda.get_per_process_memory_fraction()
 
     def stream(self):

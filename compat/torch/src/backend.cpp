@@ -69,6 +69,9 @@ void Backend::init(int device_count)
     TORCH_CHECK(device_count <= kMostDevices, "pleat_torch serves at most ", kMostDevices,
                 " devices, this machine has ", device_count);
     const std::lock_guard<std::mutex> guard(make_mutex_);
+    if (device_count_.load() == 0) {
+        config.begin();
+    }
     if (device_count > device_count_.load()) {
         device_count_.store(device_count);
     }
@@ -223,7 +226,7 @@ double Backend::getMemoryFraction(DeviceIndex index)
                 static_cast<int>(index), ": did you call init?");
     const Device *device = find(index);
     if (device == nullptr) {
-        return config.read().settings[PLEAT_CONF_PER_PROCESS_MEMORY_FRACTION].real;
+        return config.fraction_at_begin();
     }
     pleat_options_t options = PLEAT_OPTIONS_INIT;
     pleat_read_options(device->allocator, &options);
@@ -607,10 +610,9 @@ DeviceStats Backend::getDeviceStats(DeviceIndex index)
 {
     check_device(index);
     DeviceStats to;
+    to.max_split_size = config.max_split_at_begin();
     Device *device = find(index);
     if (device == nullptr) {
-        to.max_split_size = static_cast<int64_t>(
-            c10::CachingAllocator::AcceleratorAllocatorConfig::max_split_size());
         return to;
     }
     pleat_stats_t from = PLEAT_STATS_INIT;
@@ -626,7 +628,6 @@ DeviceStats Backend::getDeviceStats(DeviceIndex index)
     to.num_sync_all_streams = from.num_sync_all_streams;
     to.num_device_alloc = from.num_device_alloc;
     to.num_device_free = from.num_device_free;
-    to.max_split_size = from.max_split_bytes;
     return to;
 }
 

@@ -324,9 +324,26 @@ void Config::follow()
     remember();
 }
 
+void Config::begin()
+{
+    const pleat_conf_t conf = read();
+    const std::lock_guard<std::mutex> guard(mutex);
+    fraction_at_begin_ = conf.settings[PLEAT_CONF_PER_PROCESS_MEMORY_FRACTION].real;
+    max_split_at_begin_.store(
+        static_cast<int64_t>(conf.settings[PLEAT_CONF_MAX_SPLIT_SIZE].number));
+}
+
+double Config::fraction_at_begin()
+{
+    const std::lock_guard<std::mutex> guard(mutex);
+    return fraction_at_begin_;
+}
+
 void Config::apply(uint64_t device_total_bytes, pleat_options_t *options)
 {
-    TORCH_CHECK_VALUE(pleat_conf_apply(&conf_, device_total_bytes, options) == PLEAT_OK,
+    pleat_conf_t conf = conf_;
+    conf.settings[PLEAT_CONF_PER_PROCESS_MEMORY_FRACTION].real = fraction_at_begin_;
+    TORCH_CHECK_VALUE(pleat_conf_apply(&conf, device_total_bytes, options) == PLEAT_OK,
                       pleat_last_error());
 }
 

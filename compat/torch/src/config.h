@@ -52,6 +52,15 @@ class Config {
     /* Take over what PyTorch's object says. */
     void follow();
 
+    /* CUDA starts: what PyTorch reads when it makes its allocators, and never again. */
+    void begin();
+    int64_t max_split_at_begin() const
+    {
+        return max_split_at_begin_.load(std::memory_order_relaxed);
+    }
+
+    double fraction_at_begin();
+
     /* Options of an allocator that is about to be made. */
     void apply(uint64_t device_total_bytes, pleat_options_t *options);
 
@@ -77,6 +86,8 @@ class Config {
     std::vector<std::unique_ptr<const SharedValues>>
         all_seen_; /* each once; readers may look at any */
     std::vector<std::string> warnings_;
+    std::atomic<int64_t> max_split_at_begin_{-1};
+    double fraction_at_begin_ = 1.0;
 };
 
 /* The mode that a configuration means. */

@@ -7,6 +7,8 @@
 
 #include "backend.h"
 
+#include <cstring>
+
 #include <torch/headeronly/version.h>
 
 #if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR != 11
@@ -118,9 +120,11 @@ PyObject *describe(const pleat_conf_t &conf, int option)
     pleat_conf_description_t description = PLEAT_CONF_DESCRIPTION_INIT;
     pleat_torch::check(
         pleat_conf_describe(&conf, static_cast<pleat_conf_option_t>(option), &description));
+    /* PyTorch's pinned memory acts on what Pleat itself only keeps. */
+    const bool acts = description.in_effect || std::strncmp(description.key, "pinned_", 7) == 0;
     return Py_BuildValue("(sssNNs)", description.key, description.value, description.source,
-                         PyBool_FromLong(description.is_default),
-                         PyBool_FromLong(description.in_effect), description.help);
+                         PyBool_FromLong(description.is_default), PyBool_FromLong(acts),
+                         description.help);
 }
 
 PyObject *module_conf(PyObject *, PyObject *)
