@@ -65,27 +65,28 @@ static pleat_status_t input_fill(pleat_pickle_input_t *input)
     return PLEAT_OK;
 }
 
-static pleat_status_t input_truncated(const pleat_pickle_input_t *input, const char *wanted,
-                                      uint64_t byte_count)
+static void input_say_truncated(const pleat_pickle_input_t *input, uint64_t byte_count)
 {
     const uint64_t end = input->base + input->end;
     if (input->opcode < 0) {
-        return pleat_pickle_input_fail(input, end,
-                                       "the file ends here; an opcode was expected, the last "
-                                       "one of a pickle being STOP ('.')");
+        (void)pleat_pickle_input_fail(input, end,
+                                      "the file ends here; an opcode was expected, the last one of "
+                                      "a pickle being STOP ('.')");
+        return;
     }
-    return pleat_pickle_input_fail(input, end,
-                                   "the file ends here; %s of %" PRIu64
-                                   " byte%s was expected for %s at byte "
-                                   "%" PRIu64,
-                                   wanted, byte_count, byte_count == 1 ? "" : "s",
-                                   pleat_pickle_opcode_name(input->opcode), input->offset);
+    (void)pleat_pickle_input_fail(input, end,
+                                  "the file ends here; an argument of %" PRIu64
+                                  " byte%s was expected for %s at byte %" PRIu64,
+                                  byte_count, byte_count == 1 ? "" : "s",
+                                  pleat_pickle_opcode_name(input->opcode), input->offset);
 }
 
 /* @p count bytes, at most PLEAT_PICKLE_INPUT_BYTES, that stay until the next call. */
 pleat_status_t pleat_pickle_input_take(pleat_pickle_input_t *input, size_t count,
                                        const unsigned char **bytes_out)
 {
+    PLEAT_ASSERT(input->buffer != NULL);
+    PLEAT_ASSERT(count <= PLEAT_PICKLE_INPUT_BYTES);
     while (input->end - input->begin < count && !input->is_at_end) {
         const pleat_status_t status = input_fill(input);
         if (status != PLEAT_OK) {
@@ -93,7 +94,8 @@ pleat_status_t pleat_pickle_input_take(pleat_pickle_input_t *input, size_t count
         }
     }
     if (input->end - input->begin < count) {
-        return input_truncated(input, "an argument", count);
+        input_say_truncated(input, count);
+        return PLEAT_ERR_FORMAT;
     }
     *bytes_out = input->buffer + input->begin;
     input->begin += count;
@@ -107,11 +109,12 @@ pleat_status_t pleat_pickle_input_number(pleat_pickle_input_t *input, size_t cou
     const unsigned char *bytes = NULL;
     uint64_t number = 0;
     const pleat_status_t status = pleat_pickle_input_take(input, count, &bytes);
-    for (size_t i = count; status == PLEAT_OK && i > 0; i--) {
+    if (status != PLEAT_OK) {
+        return status;
+    }
+    for (size_t i = count; i > 0; i--) {
         number = number << 8 | bytes[i - 1];
     }
-    if (status == PLEAT_OK) {
-        *number_out = number;
-    }
-    return status;
+    *number_out = number;
+    return PLEAT_OK;
 }

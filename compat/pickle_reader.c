@@ -251,7 +251,7 @@ static pleat_status_t reader_long_string(pickle_reader_t *reader, pleat_pickle_t
         !pleat_pickle_make_raw(reader->storage, tag, length, &string, &value)) {
         status = reader_no_memory(reader);
     }
-    if (status == PLEAT_OK && length > 0) {
+    if (status == PLEAT_OK && content != NULL) {
         memcpy(string->text, content, (size_t)length);
     }
     pleat_pickle_release(reader->storage, content, capacity);

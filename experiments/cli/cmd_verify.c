@@ -431,7 +431,7 @@ static int pleat_cli_verify_end(const pleat_cli_verify_result_t *results, size_t
     for (size_t i = 0; i < count; i++) {
         skipped += results[i].verdict == PLEAT_CLI_SKIPPED ? 1 : 0;
     }
-    if (exit_status == PLEAT_CLI_EXIT_GOOD && skipped == count) {
+    if (exit_status == PLEAT_CLI_EXIT_GOOD && count > 0 && skipped == count) {
         return pleat_cli_error("nothing was compared: %s", results[0].reason);
     }
     return exit_status;

@@ -147,39 +147,48 @@ static void conversion_emit_block(pleat_snapshot_conversion_t *conversion,
     conversion->trace->origin.live_bytes += block->bytes;
 }
 
-/* Segments and blocks by address; those of segments without blocks come first, so that the others
- * stand before the allocation that they were made for. */
-static void conversion_emit_beginning(pleat_snapshot_conversion_t *conversion)
+static void conversion_emit_segment(pleat_snapshot_conversion_t *conversion,
+                                    const pleat_beginning_part_t *segment)
+{
+    pleat_trace_origin_t *origin = &conversion->trace->origin;
+    conversion_emit(conversion,
+                    segment->is_mapped ? PLEAT_ACTION_SEGMENT_MAP : PLEAT_ACTION_SEGMENT_ALLOC,
+                    segment);
+    origin->segment_count++;
+    origin->segment_bytes += segment->bytes;
+}
+
+/* Segments without blocks, or all others with the blocks, by address. */
+static void conversion_emit_parts(pleat_snapshot_conversion_t *conversion, bool is_empty)
 {
     const pleat_beginning_list_t *blocks = &conversion->beginning.blocks;
     const pleat_beginning_list_t *segments = &conversion->beginning.segments;
-    pleat_trace_origin_t *origin = &conversion->trace->origin;
-    for (unsigned pass = 0; pass < 2; pass++) {
-        size_t next = 0;
-        for (size_t i = 0; i < segments->count; i++) {
-            const pleat_beginning_part_t *segment = &segments->parts[i];
-            while (next < blocks->count && blocks->parts[next].address < segment->address) {
-                if (pass == 1) {
-                    conversion_emit_block(conversion, &blocks->parts[next]);
-                }
-                next++;
-            }
-            const bool has_block = next < blocks->count &&
-                                   blocks->parts[next].address - segment->address < segment->bytes;
-            if (has_block == (pass == 1)) {
-                conversion_emit(conversion,
-                                segment->is_mapped ? PLEAT_ACTION_SEGMENT_MAP
-                                                   : PLEAT_ACTION_SEGMENT_ALLOC,
-                                segment);
-                origin->segment_count++;
-                origin->segment_bytes += segment->bytes;
+    size_t next = 0;
+    for (size_t i = 0; i < segments->count; i++) {
+        const pleat_beginning_part_t *segment = &segments->parts[i];
+        for (; next < blocks->count && blocks->parts[next].address < segment->address; next++) {
+            if (!is_empty) {
+                conversion_emit_block(conversion, &blocks->parts[next]);
             }
         }
-        for (; pass == 1 && next < blocks->count; next++) {
-            conversion_emit_block(conversion, &blocks->parts[next]);
+        const bool has_block =
+            next < blocks->count && blocks->parts[next].address - segment->address < segment->bytes;
+        if (has_block != is_empty) {
+            conversion_emit_segment(conversion, segment);
         }
     }
-    origin->before_count = conversion->trace->event_count;
+    for (; !is_empty && next < blocks->count; next++) {
+        conversion_emit_block(conversion, &blocks->parts[next]);
+    }
+}
+
+/* Segments without blocks come first, so that the others stand before the allocation that they were
+ * made for. */
+static void conversion_emit_beginning(pleat_snapshot_conversion_t *conversion)
+{
+    conversion_emit_parts(conversion, true);
+    conversion_emit_parts(conversion, false);
+    conversion->trace->origin.before_count = conversion->trace->event_count;
 }
 
 /* The other beginning: events that are ready but for their streams. What was live is counted as
@@ -285,7 +294,7 @@ static pleat_status_t conversion_make_trace(pleat_snapshot_conversion_t *convers
         return PLEAT_ERR_OOM_HOST;
     }
     trace->name = strdup(name);
-    trace->events = calloc((size_t)conversion->capacity, sizeof(*trace->events));
+    trace->events = calloc((size_t)conversion->capacity + 1, sizeof(*trace->events));
     if (trace->name == NULL || trace->events == NULL) {
         return PLEAT_ERR_OOM_HOST;
     }

@@ -329,16 +329,24 @@ Test(pickle_reader, a_length_is_believed_only_as_far_as_there_are_bytes, .timeou
     expect_refusals(rows, sizeof(rows) / sizeof(rows[0]));
 }
 
+/* Append bytes. */
+static void put(char *data, size_t *count, const void *bytes, size_t byte_count)
+{
+    memcpy(data + *count, bytes, byte_count);
+    *count += byte_count;
+}
+
 /* A pickle of @p count repetitions of a byte between a head and a tail. */
 static char *repeat(const char *head, char byte, size_t count, const char *tail, size_t *bytes_out)
 {
     const size_t head_bytes = 2 + strlen(head + 2);
     char *data = malloc(head_bytes + count + strlen(tail));
     cr_assert(data != NULL);
-    memcpy(data, head, head_bytes);
+    *bytes_out = 0;
+    put(data, bytes_out, head, head_bytes);
     memset(data + head_bytes, byte, count);
-    memcpy(data + head_bytes + count, tail, strlen(tail));
-    *bytes_out = head_bytes + count + strlen(tail);
+    *bytes_out += count;
+    put(data, bytes_out, tail, strlen(tail));
     return data;
 }
 
@@ -350,7 +358,8 @@ Test(pickle_reader, nests_deeply_without_recursion, .timeout = 20)
     char *data = repeat("\x80\x02", ']', DEPTH, "", &count);
     char *closed = malloc(count + DEPTH + 1);
     cr_assert(closed != NULL);
-    memcpy(closed, data, count);
+    size_t closed_count = 0;
+    put(closed, &closed_count, data, count);
     memset(closed + count, 'a', DEPTH - 1);
     closed[count + DEPTH - 1] = '.';
     char *text = read_as_text(closed, count + DEPTH, LIMIT, &status);
@@ -395,14 +404,12 @@ Test(pickle_reader, a_million_of_each_stays_small, .timeout = 30)
     size_t count = 0;
     char *data = malloc(4000010);
     cr_assert(data != NULL);
-    memcpy(data, "\x80\x02](", 4);
-    count = 4;
+    put(data, &count, "\x80\x02](", 4);
     for (size_t i = 0; i < 1000000; i++) {
-        memcpy(data + count, "K\x05\x85", 3);
-        count += 3;
+        put(data, &count, "K\x05\x85", 3);
     }
-    memcpy(data + count, "e.", 2);
-    char *text = read_as_text(data, count + 2, UINT64_C(100) << 20, &status);
+    put(data, &count, "e.", 2);
+    char *text = read_as_text(data, count, UINT64_C(100) << 20, &status);
     cr_assert(text != NULL, "%s", pleat_last_error());
     free(text);
     free(data);
@@ -415,15 +422,15 @@ Test(pickle_reader, strings_that_collide_are_only_not_shared, .timeout = 30)
     pleat_status_t status = PLEAT_OK;
     char *data = malloc((size_t)9 * 200000 + 16);
     cr_assert(data != NULL);
-    memcpy(data, "\x80\x04](", 4);
-    size_t count = 4;
+    size_t count = 0;
+    put(data, &count, "\x80\x04](", 4);
     for (size_t i = 0; i < 200000; i++) {
         data[count++] = '\x8c';
         data[count++] = 6;
         count += (size_t)snprintf(data + count, 8, "%06zu", i);
     }
-    memcpy(data + count, "e.", 2);
-    char *text = read_as_text(data, count + 2, LIMIT, &status);
+    put(data, &count, "e.", 2);
+    char *text = read_as_text(data, count, LIMIT, &status);
     cr_assert(text != NULL, "%s", pleat_last_error());
     cr_expect(strstr(text, "\"199999\"") != NULL);
     free(text);
@@ -481,23 +488,20 @@ Test(pickle_reader, passes_a_failure_of_its_source_on, .timeout = 20)
 Test(pickle_reader, without_host_memory, .timeout = 60)
 {
     /* Grown lists, long strings, many numbers: each host allocation fails once. */
-    size_t count = 4;
+    size_t count = 0;
     char *data = calloc(1, 400000);
     cr_assert(data != NULL);
-    memcpy(data, "\x80\x04](", 4);
+    put(data, &count, "\x80\x04](", 4);
     for (size_t i = 0; i < 9000; i++) {
         data[count++] = '\x8c';
         data[count++] = 5;
         count += (size_t)snprintf(data + count, 8, "%05zu", i);
-        memcpy(data + count, "G\x3f\xf8\x00\x00\x00\x00\x00\x00\x94", 10);
-        count += 10;
+        put(data, &count, "G\x3f\xf8\x00\x00\x00\x00\x00\x00\x94", 10);
     }
-    memcpy(data + count, "eX\x00\x20\x00\x00", 6);
-    count += 6;
+    put(data, &count, "eX\x00\x20\x00\x00", 6);
     memset(data + count, 'x', 8192);
     count += 8192;
-    memcpy(data + count, "\x86.", 2);
-    count += 2;
+    put(data, &count, "\x86.", 2);
     for (uint64_t nth = 1; nth < 1000; nth++) {
         pleat_status_t status = PLEAT_OK;
         const uint64_t before = host_fault_allocations();
