@@ -151,7 +151,7 @@ def actions_can_be_left_out():
     torch.cuda.memory._record_memory_history(context=None, skip_actions=["alloc", "segment_alloc", "segment_map"])
     take(MB)
     actions = {entry["action"] for entry in torch.cuda.memory._snapshot()["device_traces"][0]}
-    assert actions == {"free_requested", "free_completed"}, actions
+    assert actions - {"segment_unmap"} == {"free_requested", "free_completed"}, actions
     torch.cuda.memory._record_memory_history(None)
     fails(RuntimeError, "Unknown TraceEntry action: nothing", lambda: torch.cuda.memory._record_memory_history(
         skip_actions=["nothing"]))
