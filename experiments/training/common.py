@@ -72,9 +72,9 @@ def choose_device(torch, wanted):
 
 
 def make_deterministic(torch):
-    """Only algorithms that give the same bits twice. Where there is none the loop goes on, and the
-    operator's warning goes into the record."""
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    """Only algorithms that give the same bits twice; an operator that has none is an error. (To warn
+    only is not enough: flash attention then takes its faster backward pass, which has none.)"""
+    torch.use_deterministic_algorithms(True)
     # Filling fresh memory would hide reads of it, and costs time that users do not pay.
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cudnn.benchmark = False
