@@ -5,6 +5,8 @@
  * Input: the first two bytes choose capacity and options; then one byte chooses a call and the
  * bytes behind it are its arguments. Missing bytes read as 0.
  */
+#include <pleat/private_pool.h>
+
 #include "fixture.h"
 
 #include <string.h>
@@ -138,6 +140,60 @@ static void do_device(state_t *state)
     }
 }
 
+/* Whether a call about a pool can be is the pool's matter: it fails by a status, or works. */
+static void do_pool(state_t *state)
+{
+    pleat_allocator_t *allocator = state->fixture.allocator;
+    const uint8_t what = take(&state->input);
+    const pleat_pool_id_t id = {what % 2, 1 + what / 2 % 2};
+    pleat_status_t status = PLEAT_OK;
+    switch (what / 4 % 8) {
+    case 0:
+    case 1:
+        status = pleat_pool_begin(allocator, id, NULL, NULL);
+        break;
+    case 2:
+    case 3:
+        status = pleat_pool_end(allocator, id);
+        break;
+    case 4:
+        status = what < 128 ? pleat_pool_acquire(allocator, id, NULL)
+                            : pleat_pool_set_no_split(allocator, id);
+        break;
+    case 5:
+        status = pleat_pool_release(allocator, id);
+        break;
+    case 6:
+        status = pleat_pool_set_overflow(allocator, id, what < 128);
+        break;
+    default:
+        status = pleat_pool_empty(allocator, id);
+        break;
+    }
+    require_one_of(status, PLEAT_ERR_INVALID);
+}
+
+/* A checkpoint that is restored at once: the same allocations are live. */
+static void do_checkpoint(state_t *state)
+{
+    pleat_allocator_t *allocator = state->fixture.allocator;
+    const uint8_t what = take(&state->input);
+    const pleat_pool_id_t id = {what % 2, 1 + what / 2 % 2};
+    pleat_pool_checkpoint_t *checkpoint = NULL;
+    pleat_pool_delta_t delta = PLEAT_POOL_DELTA_INIT;
+    pleat_status_t status = pleat_pool_checkpoint_take(allocator, id, &checkpoint);
+    require_one_of(status, PLEAT_ERR_INVALID);
+    if (status == PLEAT_OK) {
+        status = pleat_pool_checkpoint_restore(allocator, checkpoint, &delta);
+        require_one_of(status, PLEAT_ERR_INVALID);
+        FIXTURE_REQUIRE(delta.freed_count == delta.allocated_count, "%llu freed, %llu allocated",
+                        (unsigned long long)delta.freed_count,
+                        (unsigned long long)delta.allocated_count);
+    }
+    pleat_pool_delta_fini(&delta);
+    pleat_pool_checkpoint_destroy(checkpoint);
+}
+
 static void do_call(state_t *state)
 {
     pleat_allocator_t *allocator = state->fixture.allocator;
@@ -182,6 +238,13 @@ static void do_call(state_t *state)
         }
         break;
     }
+    case 14:
+        if (call / 16 % 4 == 0) {
+            do_checkpoint(state);
+        } else {
+            do_pool(state);
+        }
+        break;
     default:
         do_device(state);
         break;
