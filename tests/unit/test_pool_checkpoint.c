@@ -116,6 +116,7 @@ static void finish(bench_t *bench)
 
 Test(pool_checkpoint, blocks_come_back_where_they_were, .timeout = 60)
 {
+    int64_t view_count = 0;
     for (size_t m = 0; m < 3 * 40; m++) {
         /* Little memory makes pleated mode use views. */
         bench_t bench = create(modes[m % 3], m % 2 == 0 ? MIB(100) : MIB(4096));
@@ -128,6 +129,7 @@ Test(pool_checkpoint, blocks_come_back_where_they_were, .timeout = 60)
             bytes[i] = live[i] == 0 ? 0 : bytes_at(&bench, live[i]);
         }
         pleat_pool_checkpoint_t *checkpoint = take(&bench);
+        view_count += fixture_stats(&bench.f).view_count;
         for (unsigned round = 0; round < 3; round++) {
             shuffle(&bench, round == 2 ? 0 : 60);
             pleat_pool_delta_t delta = PLEAT_POOL_DELTA_INIT;
@@ -152,6 +154,7 @@ Test(pool_checkpoint, blocks_come_back_where_they_were, .timeout = 60)
         pleat_pool_checkpoint_destroy(checkpoint);
         finish(&bench);
     }
+    cr_expect(lt(i64, 10, view_count), "blocks in views are among them");
 }
 
 /* Two mapped runs of a range, and later one: what lay between was mapped since. */

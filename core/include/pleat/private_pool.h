@@ -6,13 +6,16 @@
  * Life: pleat_pool_acquire makes a pool or adds a use; pleat_pool_release takes a use away. A pool
  * without uses is freeable: its cached memory goes back to the device with the next
  * pleat_empty_cache or out of memory, and the pool ends once nothing of it is left. Its memory
- * stays mapped at its addresses until then, in every mode, as a captured graph needs it. Live
- * blocks outlast the uses. A freeable pool cannot be used again.
+ * stays mapped at its addresses until then, in every mode, as a captured graph needs it; but with
+ * max_split_bytes the modes of PyTorch give a free oversize segment of a pool back for another one
+ * of the same pool, as PyTorch does. Live blocks outlast the uses. A freeable pool cannot be used
+ * again.
  *
  * While any redirection of an allocator is open, in whatever thread, no event is looked at, no
  * memory is flushed for a retry, and the free of a block that other streams used is put off until a
  * request without redirection comes: a stream may be capturing, and an event would end up in the
- * graph. That is PyTorch's rule, and holds in all modes.
+ * graph. That is PyTorch's rule, and holds in all modes. Pleated mode then takes no memory across
+ * streams either, and gives none back.
  *
  * Threads: every function may be called from any thread; each takes the allocator's lock. A failed
  * call changes nothing. NULL for an argument that is needed is PLEAT_ERR_INVALID.
@@ -108,7 +111,8 @@ PLEAT_API bool pleat_pool_is_redirecting(const pleat_allocator_t *allocator);
 
 /**
  * Let requests outside every private pool take free memory of this pool before they fail, or no
- * longer (PyTorch: use_on_oom).
+ * longer (PyTorch: use_on_oom). Only memory of their stream that is free in one piece; expandable
+ * segments of torch_expandable do not count, as in PyTorch.
  * @retval PLEAT_ERR_INVALID  no such pool.
  * @par Threads any.   @par Cost O(private pools).
  */
@@ -117,7 +121,8 @@ PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_pool_set_overflow(pleat_allocator
                                                                  bool is_overflow);
 
 /**
- * Hand out whole segments of this pool only, from now on (PyTorch: no_split).
+ * Hand out whole segments of this pool only, from now on (PyTorch: no_split). In pleated mode they
+ * are plain memory, as those of a source are.
  * @retval PLEAT_ERR_INVALID  no such pool.
  * @par Threads any.   @par Cost O(private pools).
  */
@@ -126,7 +131,8 @@ PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_pool_set_no_split(pleat_allocator
 
 /**
  * Give the cached memory of one freeable pool back to the device, after waiting for its own freed
- * blocks; a pool that is not freeable, or unknown, is left alone.
+ * blocks; while a redirection is open without a wait, and in pleated mode not at all. A pool that
+ * is not freeable, or unknown, is left alone.
  * @retval PLEAT_ERR_DRIVER  as pleat_empty_cache.
  * @par Threads any.   @par Cost one device free a segment.
  */
