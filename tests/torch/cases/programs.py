@@ -85,6 +85,7 @@ class SharingTest(Case):
 class PinnedTest(Case):
     """Pinned host memory has an allocator of its own, which stays what it was."""
 
+    @needs_gpu
     def test_pinned_memory_is_not_counted_here(self):
         before = stats()
         pinned = torch.empty(32 * MIB, dtype=torch.uint8, pin_memory=True)
