@@ -1,11 +1,14 @@
 /*
  * allocator_stress: threads on one allocator, each with allocations of its own and some that it
  * frees for others. Every unit of memory has an owner: two live allocations that overlap are found
- * by whoever comes second. At the end the counters must be those of an idle allocator and nothing
- * may be left on the device. Clean under the thread sanitizer.
+ * by whoever comes second. Now and then a thread has its requests go to a private pool of its own,
+ * which it leaves with memory in use. At the end the counters must be those of an idle allocator
+ * and nothing may be left on the device. Clean under the thread sanitizer.
  *
  * Usage: allocator_stress [THREADS [CALLS]]: 2 to 8 threads, calls of each. Returns 0 or 1.
  */
+#include <pleat/private_pool.h>
+
 #include "fixture.h"
 
 #include <inttypes.h>
@@ -42,9 +45,12 @@ typedef struct stress {
 typedef struct worker {
     stress_t *stress;
     pthread_t thread;
+    pthread_t self;       /* the same, for the thread itself */
     unsigned char number; /* from 1 */
     fixture_random_t random;
     allocation_t *slots[SLOTS];
+    pleat_pool_id_t pool; /* of its open redirection; (0, 0): none */
+    uint64_t pool_count;
 } worker_t;
 
 /* Give every unit a new owner; each must have had @p from. */
@@ -100,6 +106,31 @@ static void drop_allocation(worker_t *worker, allocation_t *allocation)
     free(allocation);
 }
 
+static bool is_thread_of(void *context, pleat_stream_t stream)
+{
+    const worker_t *worker = context;
+    (void)stream;
+    return pthread_equal(worker->self, pthread_self()) != 0;
+}
+
+/* Begin a redirection of this thread's requests, or end it and leave the pool. */
+static void change_pool(worker_t *worker)
+{
+    pleat_allocator_t *allocator = worker->stress->fixture.allocator;
+    if (worker->pool.second == 0) {
+        worker->pool = (pleat_pool_id_t){worker->number, ++worker->pool_count};
+        FIXTURE_REQUIRE(pleat_pool_begin(allocator, worker->pool, is_thread_of, worker) == PLEAT_OK,
+                        "%s", pleat_last_error());
+        return;
+    }
+    FIXTURE_REQUIRE(pleat_pool_is_redirecting(allocator), "a redirection is open");
+    FIXTURE_REQUIRE(pleat_pool_end(allocator, worker->pool) == PLEAT_OK &&
+                        pleat_pool_release(allocator, worker->pool) == PLEAT_OK &&
+                        pleat_pool_empty(allocator, worker->pool) == PLEAT_OK,
+                    "%s", pleat_last_error());
+    worker->pool = (pleat_pool_id_t){0, 0};
+}
+
 /* What only asks or happens rarely. */
 static void do_rare(worker_t *worker)
 {
@@ -132,6 +163,9 @@ static void do_rare(worker_t *worker)
         pleat_read_last_oom(f->allocator, &info);
         break;
     }
+    case 6:
+        change_pool(worker);
+        break;
     default: {
         const pleat_stats_t stats = fixture_stats(f);
         FIXTURE_REQUIRE(stats.reserved_bytes[0].current <= (int64_t)CAPACITY_BYTES, "reserved");
@@ -146,6 +180,7 @@ static void *work(void *argument)
 {
     worker_t *worker = argument;
     stress_t *stress = worker->stress;
+    worker->self = pthread_self();
     for (uint64_t call = 0; call < stress->calls; call++) {
         allocation_t **slot = &worker->slots[fixture_random_below(&worker->random, SLOTS)];
         const uint64_t kind = fixture_random_below(&worker->random, 100);
@@ -169,6 +204,9 @@ static void *work(void *argument)
     }
     for (unsigned i = 0; i < SLOTS; i++) {
         drop_allocation(worker, worker->slots[i]);
+    }
+    if (worker->pool.second != 0) {
+        change_pool(worker);
     }
     return NULL;
 }
