@@ -109,7 +109,8 @@ pleat_status_t pleat_reclaim_oversize(pleat_allocator_t *allocator, const pleat_
 {
     *is_enough_out = false;
     const uint64_t max_split_bytes = allocator->options.max_split_bytes;
-    if (max_split_bytes == PLEAT_UNLIMITED) {
+    /* Pleated mode comes here for private pools only, whose memory a graph may use. */
+    if (max_split_bytes == PLEAT_UNLIMITED || allocator->options.mode == PLEAT_MODE_PLEATED) {
         return PLEAT_OK;
     }
     const uint64_t wanted_bytes =

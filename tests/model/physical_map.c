@@ -1,5 +1,5 @@
 /*
- * physical_map: mappings by address, live allocations by their extents.
+ * physical_map: mappings by address, live and kept allocations by their extents.
  */
 #include "physical_map.h"
 
@@ -15,7 +15,11 @@ void physical_map_fini(physical_map_t *map)
     for (size_t i = 0; i < map->live_count; i++) {
         free(map->lives[i].extents);
     }
+    for (size_t i = 0; i < map->kept_count; i++) {
+        free(map->kept[i].extents);
+    }
     free(map->lives);
+    free(map->kept);
     free(map->mappings);
     memset(map, 0, sizeof(*map));
 }
@@ -59,17 +63,25 @@ void physical_map_add(physical_map_t *map, pleat_devptr_t address, uint64_t byte
     map->mapping_count++;
 }
 
-void physical_map_remove(physical_map_t *map, pleat_devptr_t address, uint64_t bytes)
+/* Complain if a span that goes lies under one of a list. */
+static void map_check_removal(physical_map_t *map, const physical_live_t *list, size_t count,
+                              const char *what, pleat_devptr_t address, uint64_t bytes)
 {
-    for (size_t i = 0; i < map->live_count; i++) {
-        const physical_live_t *live = &map->lives[i];
-        if (live->address < address + bytes && address < live->address + live->bytes &&
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].address < address + bytes && address < list[i].address + list[i].bytes &&
             map->complaint[0] == '\0') {
             (void)snprintf(map->complaint, sizeof(map->complaint),
-                           "0x%" PRIx64 " of %" PRIu64 " bytes is given back under live a%" PRIu32,
-                           address, bytes, live->id);
+                           "0x%" PRIx64 " of %" PRIu64 " bytes is given back under %s%" PRIu32,
+                           address, bytes, what, list[i].id);
         }
     }
+}
+
+void physical_map_remove(physical_map_t *map, pleat_devptr_t address, uint64_t bytes)
+{
+    map_check_removal(map, map->lives, map->live_count, "live a", address, bytes);
+    map_check_removal(map, map->kept, map->kept_count, "what was captured in pool ", address,
+                      bytes);
     const size_t begin = map_index(map, address);
     size_t end = begin;
     while (end < map->mapping_count && map->mappings[end].address < address + bytes) {
@@ -197,6 +209,62 @@ void physical_map_end(physical_map_t *map, uint32_t id)
             free(map->lives[i].extents);
             map->lives[i] = map->lives[--map->live_count];
             return;
+        }
+    }
+}
+
+/* ---- kept memory ---- */
+
+void physical_map_keep(physical_map_t *map, uint32_t pool, pleat_devptr_t address, uint64_t bytes)
+{
+    for (size_t i = 0; i < map->kept_count; i++) {
+        const physical_live_t *kept = &map->kept[i];
+        if (kept->id == pool && kept->address <= address &&
+            address + bytes <= kept->address + kept->bytes) {
+            return;
+        }
+    }
+    if (map->kept_count == map->kept_capacity) {
+        map->kept_capacity = map->kept_capacity == 0 ? 64 : 2 * map->kept_capacity;
+        map->kept = realloc(map->kept, map->kept_capacity * sizeof(map->kept[0]));
+        FIXTURE_REQUIRE(map->kept != NULL, "no memory");
+    }
+    physical_live_t *kept = &map->kept[map->kept_count++];
+    *kept = (physical_live_t){.id = pool, .address = address, .bytes = bytes};
+    kept->extents = map_extents(map, kept, &kept->extent_count);
+}
+
+static bool map_shares_chunk(const physical_live_t *a, const physical_live_t *b)
+{
+    for (size_t i = 0; i < a->extent_count; i++) {
+        for (size_t k = 0; k < b->extent_count; k++) {
+            if (a->extents[i].chunk != 0 && a->extents[i].chunk == b->extents[k].chunk) {
+                return true;
+            }
+        }
+    }
+    return map_shares(a, b);
+}
+
+bool physical_map_intrudes(const physical_map_t *map, uint32_t id, uint32_t pool)
+{
+    for (size_t i = 0; i < map->live_count; i++) {
+        for (size_t k = 0; k < map->kept_count && map->lives[i].id == id; k++) {
+            if (map->kept[k].id != pool && map_shares_chunk(&map->lives[i], &map->kept[k])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void physical_map_let_go(physical_map_t *map, uint32_t pool, bool is_plain_only)
+{
+    for (size_t i = map->kept_count; i-- > 0;) {
+        const bool is_plain = map->kept[i].extents[0].chunk == 0;
+        if (map->kept[i].id == pool && (is_plain || !is_plain_only)) {
+            free(map->kept[i].extents);
+            map->kept[i] = map->kept[--map->kept_count];
         }
     }
 }

@@ -38,6 +38,9 @@ typedef struct physical_map {
     physical_live_t *lives;
     size_t live_count;
     size_t live_capacity;
+    physical_live_t *kept; /* by a pool, whose number is their id */
+    size_t kept_count;
+    size_t kept_capacity;
     char complaint[256]; /* the first thing wrong; empty: nothing */
 } physical_map_t;
 
@@ -61,5 +64,15 @@ bool physical_map_covers(const physical_map_t *map, pleat_devptr_t address);
 size_t physical_map_begin(physical_map_t *map, uint32_t id, pleat_devptr_t address, uint64_t bytes);
 
 void physical_map_end(physical_map_t *map, uint32_t id);
+
+/* A span, all of it there, may not go from now on, nor serve an allocation that is not @p pool's,
+ * whether something is live in it or not: a captured graph works there. */
+void physical_map_keep(physical_map_t *map, uint32_t pool, pleat_devptr_t address, uint64_t bytes);
+
+/* Does an allocation that is live share a chunk with what is kept for another pool? */
+bool physical_map_intrudes(const physical_map_t *map, uint32_t id, uint32_t pool);
+
+/* What is kept for a pool may go again; @p is_plain_only: of its plain memory. */
+void physical_map_let_go(physical_map_t *map, uint32_t pool, bool is_plain_only);
 
 #endif

@@ -226,7 +226,7 @@ static void begin_live(run_t *run, const pleated_call_t *call, pleat_devptr_t ad
         (live_t){.address = address, .bytes = call->bytes, .stream = call->stream};
     run->live_count++;
     run->live_bytes += call->bytes;
-    pleated_pools_check_request(&run->pools, call, address, delayed_device_memory(run->device));
+    pleated_pools_check_request(&run->pools, call, address);
     if (delayed_device_complaint(run->device)[0] == '\0') {
         launch(run, call->id, call->stream, false, call->duration_ns);
     }
@@ -357,6 +357,7 @@ static void run_empty(run_t *run)
 
 static void run_set(run_t *run, const pleat_options_t *options)
 {
+    pleated_pools_note_options(&run->pools, options);
     FIXTURE_REQUIRE(pleat_set_options(run->allocator, options) == PLEAT_OK, "set_options: %s",
                     pleat_last_error());
     run->options = *options;
@@ -495,6 +496,7 @@ static void run_end(run_t *run, const pleated_program_t *program)
         }
     }
     check_all(run);
+    pleated_pools_let_go(&run->pools);
     const pleat_stats_t stats = run_stats(run);
     report->stitched_bytes += (uint64_t)stats.stitched_bytes;
     report->cross_stream_takes += (uint64_t)stats.cross_stream_takes;
@@ -521,7 +523,9 @@ static void run_program(const pleated_program_t *program)
     FIXTURE_REQUIRE(pleat_allocator_create(&run.options, delayed_device_vmm(run.device),
                                            &run.allocator) == PLEAT_OK,
                     "allocator: %s", pleat_last_error());
-    pleated_pools_init(&run.pools, run.allocator, delayed_device_sim(run.device));
+    pleated_pools_init(&run.pools, run.allocator, delayed_device_sim(run.device),
+                       delayed_device_memory(run.device));
+    pleated_pools_note_options(&run.pools, &run.options);
     for (size_t i = 0; i < program->count && report->difference[0] == '\0'; i++) {
         report->at = i;
         run_call(&run, program, &program->calls[i]);

@@ -23,11 +23,23 @@ static void pools_complain(pleated_pools_t *pools, const char *format, ...)
     }
 }
 
-void pleated_pools_init(pleated_pools_t *pools, pleat_allocator_t *allocator, pleat_vmm_t *sim)
+void pleated_pools_init(pleated_pools_t *pools, pleat_allocator_t *allocator, pleat_vmm_t *sim,
+                        physical_map_t *memory)
 {
     memset(pools, 0, sizeof(*pools));
     pools->allocator = allocator;
     pools->sim = sim;
+    pools->memory = memory;
+}
+
+/* In PyTorch's modes a split limit lets free oversize segments of a pool go. */
+void pleated_pools_note_options(pleated_pools_t *pools, const pleat_options_t *options)
+{
+    pools->keeps_plain =
+        options->mode == PLEAT_MODE_PLEATED || options->max_split_bytes == PLEAT_UNLIMITED;
+    for (unsigned i = 0; i < PLEATED_POOLS_MAX && !pools->keeps_plain; i++) {
+        physical_map_let_go(pools->memory, (uint32_t)pools->slots[i].id.second, true);
+    }
 }
 
 static void pools_expect(pleated_pools_t *pools, const char *name, pleat_status_t got,
@@ -110,6 +122,9 @@ static void pools_release(pleated_pools_t *pools, pleated_pool_t *slot)
     const pleat_status_t wanted = slot->uses > 0 ? PLEAT_OK : PLEAT_ERR_INVALID;
     pools_expect(pools, "pool_release", pleat_pool_release(pools->allocator, slot->id), wanted);
     slot->uses -= slot->uses > 0;
+    if (slot->uses == 0) {
+        physical_map_let_go(pools->memory, (uint32_t)slot->id.second, false);
+    }
     if (pleat_pool_use_count(pools->allocator, slot->id) != slot->uses) {
         pools_complain(pools, "a pool has not the uses that it should have");
     }
@@ -241,9 +256,9 @@ static bool pools_may_serve(const pleated_pools_t *pools, const pleated_pool_t *
 }
 
 /* Chunks that a live allocation lies in hold nothing that is live and of another pool. */
-static void pools_check_chunks(pleated_pools_t *pools, const physical_live_t *live,
-                               const physical_map_t *memory)
+static void pools_check_chunks(pleated_pools_t *pools, const physical_live_t *live)
 {
+    const physical_map_t *memory = pools->memory;
     for (size_t i = 0; i < memory->live_count; i++) {
         const physical_live_t *other = &memory->lives[i];
         bool shares = false;
@@ -260,8 +275,26 @@ static void pools_check_chunks(pleated_pools_t *pools, const physical_live_t *li
     }
 }
 
+/* What a graph may have captured stays; of plain memory that is the segment, which goes as one. */
+static void pools_keep(pleated_pools_t *pools, const pleat_pointer_info_t *info)
+{
+    for (unsigned i = 0; i < PLEATED_POOLS_MAX; i++) {
+        const pleated_pool_t *slot = &pools->slots[i];
+        if (slot->id.second != info->pool.second || slot->uses == 0) {
+            continue;
+        }
+        if (info->is_expandable) {
+            physical_map_keep(pools->memory, (uint32_t)info->pool.second, info->block_address,
+                              info->block_bytes);
+        } else if (pools->keeps_plain) {
+            physical_map_keep(pools->memory, (uint32_t)info->pool.second, info->segment_address,
+                              info->segment_bytes);
+        }
+    }
+}
+
 void pleated_pools_check_request(pleated_pools_t *pools, const pleated_call_t *call,
-                                 pleat_devptr_t address, const physical_map_t *memory)
+                                 pleat_devptr_t address)
 {
     pleat_pointer_info_t info = PLEAT_POINTER_INFO_INIT;
     if (pleat_find_pointer(pools->allocator, address, &info) != PLEAT_OK) {
@@ -279,10 +312,16 @@ void pleated_pools_check_request(pleated_pools_t *pools, const pleated_call_t *c
         pools_complain(pools, "a%" PRIu32 " is described wrongly", call->id);
     }
     pools->id_of[call->id] = info.pool;
-    for (size_t i = 0; i < memory->live_count; i++) {
-        if (memory->lives[i].id == call->id) {
-            pools_check_chunks(pools, &memory->lives[i], memory);
+    for (size_t i = 0; i < pools->memory->live_count; i++) {
+        if (pools->memory->lives[i].id == call->id) {
+            pools_check_chunks(pools, &pools->memory->lives[i]);
         }
+    }
+    if (physical_map_intrudes(pools->memory, call->id, (uint32_t)info.pool.second)) {
+        pools_complain(pools, "a%" PRIu32 " lies in memory captured in another pool", call->id);
+    }
+    if (info.pool.second != 0) {
+        pools_keep(pools, &info);
     }
 }
 
@@ -322,5 +361,12 @@ void pleated_pools_check(pleated_pools_t *pools)
     }
     if (pleat_pool_is_redirecting(pools->allocator) != (pools->open_count > 0)) {
         pools_complain(pools, "it is told wrongly whether requests are redirected");
+    }
+}
+
+void pleated_pools_let_go(pleated_pools_t *pools)
+{
+    for (unsigned i = 0; i < PLEATED_POOLS_MAX; i++) {
+        physical_map_let_go(pools->memory, (uint32_t)pools->slots[i].id.second, false);
     }
 }

@@ -115,7 +115,7 @@ static pleat_options_t make_options(maker_t *maker, pleat_mode_t mode)
     if (has_luck(maker, 250)) {
         options.large_segment_bytes = MIB(12 + 2 * below(maker, 10));
     }
-    if (has_luck(maker, 150)) {
+    if (has_luck(maker, 250)) {
         options.max_split_bytes = MIB(options.large_segment_bytes / PLEAT_MIB + below(maker, 20));
     }
     if (has_luck(maker, 150)) {
@@ -200,8 +200,8 @@ static void make_pool_call(maker_t *maker, pleated_call_t *call)
         unsigned weight;
     } kinds[] = {{PLEATED_POOL_BEGIN, 30},   {PLEATED_POOL_END, 32},    {PLEATED_POOL_ACQUIRE, 4},
                  {PLEATED_POOL_RELEASE, 14}, {PLEATED_POOL_DELETE, 10}, {PLEATED_POOL_EMPTY, 3},
-                 {PLEATED_POOL_OVERFLOW, 5}, {PLEATED_POOL_NO_SPLIT, 2}};
-    uint64_t pick = below(maker, 100);
+                 {PLEATED_POOL_OVERFLOW, 5}, {PLEATED_POOL_NO_SPLIT, 6}};
+    uint64_t pick = below(maker, 104);
     size_t i = 0;
     while (pick >= kinds[i].weight) {
         pick -= kinds[i].weight;

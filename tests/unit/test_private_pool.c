@@ -506,6 +506,27 @@ Test(private_pool, whole_segments_are_not_split, .timeout = 20)
     }
 }
 
+/* A graph that was captured works in them; PyTorch's modes give oversize ones back all the same. */
+Test(private_pool, whole_segments_stay_in_pleated_mode_whatever_is_wanted, .timeout = 5)
+{
+    fixture_t f = create_in(PLEAT_MODE_PLEATED, MIB(100));
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    options.mode = PLEAT_MODE_PLEATED;
+    options.max_split_bytes = MIB(20);
+    fixture_set_options(&f, &options);
+    acquire(&f, first_id);
+    cr_assert(eq(int, pleat_pool_set_no_split(f.allocator, first_id), PLEAT_OK));
+    begin(&f, first_id);
+    const pleat_devptr_t captured = fixture_alloc(&f, MIB(60), 0);
+    fixture_free(&f, captured);
+    pleat_devptr_t none = 0;
+    cr_expect(eq(int, pleat_alloc(f.allocator, MIB(90), 0, &none), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(u64, fixture_calls(&f, PLEAT_VMM_CALL_MEM_FREE), 0));
+    cr_expect(eq(u64, fixture_alloc(&f, MIB(60), 0), captured));
+    end_and_release(&f, first_id);
+    fixture_check_and_destroy(&f);
+}
+
 /* ---- segments from elsewhere ---- */
 
 typedef struct source {
