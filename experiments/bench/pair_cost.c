@@ -18,16 +18,26 @@ typedef struct row {
     uint64_t live_count;  /* blocks alive all the time */
     uint64_t least_bytes; /* sizes are between the two, all magnitudes alike */
     uint64_t most_bytes;
+    uint64_t cycle_count; /* sizes that come again in turn, slot by slot; 0: all is drawn afresh */
+    pleat_mode_t mode;
 } row_t;
 
 static const row_t rows[] = {
-    {"same_512B", 1, 512, 512},
-    {"same_64KiB", 1, UINT64_C(64) << 10, UINT64_C(64) << 10},
-    {"same_3MiB", 1, UINT64_C(3) << 20, UINT64_C(3) << 20},
-    {"same_64MiB", 1, UINT64_C(64) << 20, UINT64_C(64) << 20},
-    {"random_100", 100, 512, UINT64_C(4) << 20},
-    {"random_1000", 1000, 512, UINT64_C(4) << 20},
-    {"random_10000", 10000, 512, UINT64_C(4) << 20},
+    {"same_512B", 1, 512, 512, 0, PLEAT_MODE_CLASSIC},
+    {"same_64KiB", 1, UINT64_C(64) << 10, UINT64_C(64) << 10, 0, PLEAT_MODE_CLASSIC},
+    {"same_3MiB", 1, UINT64_C(3) << 20, UINT64_C(3) << 20, 0, PLEAT_MODE_CLASSIC},
+    {"same_64MiB", 1, UINT64_C(64) << 20, UINT64_C(64) << 20, 0, PLEAT_MODE_CLASSIC},
+    {"cycle_32", 32, 512, UINT64_C(64) << 20, 64, PLEAT_MODE_CLASSIC},
+    {"random_100", 100, 512, UINT64_C(4) << 20, 0, PLEAT_MODE_CLASSIC},
+    {"random_1000", 1000, 512, UINT64_C(4) << 20, 0, PLEAT_MODE_CLASSIC},
+    {"random_10000", 10000, 512, UINT64_C(4) << 20, 0, PLEAT_MODE_CLASSIC},
+    {"pleated_same_512B", 1, 512, 512, 0, PLEAT_MODE_PLEATED},
+    {"pleated_same_64KiB", 1, UINT64_C(64) << 10, UINT64_C(64) << 10, 0, PLEAT_MODE_PLEATED},
+    {"pleated_same_3MiB", 1, UINT64_C(3) << 20, UINT64_C(3) << 20, 0, PLEAT_MODE_PLEATED},
+    {"pleated_same_64MiB", 1, UINT64_C(64) << 20, UINT64_C(64) << 20, 0, PLEAT_MODE_PLEATED},
+    {"pleated_cycle_32", 32, 512, UINT64_C(64) << 20, 64, PLEAT_MODE_PLEATED},
+    {"pleated_random_100", 100, 512, UINT64_C(4) << 20, 0, PLEAT_MODE_PLEATED},
+    {"pleated_random_1000", 1000, 512, UINT64_C(4) << 20, 0, PLEAT_MODE_PLEATED},
 };
 
 /* One pair: free what lies in a slot, and put something of this size there. */
@@ -84,13 +94,27 @@ __attribute__((noinline)) uint64_t pair_cost_run(pleat_allocator_t *allocator, c
     return checksum;
 }
 
+/* Draw the pairs of a row. */
+static void fill_pairs(const row_t *row, pair_t *pairs, uint64_t count)
+{
+    uint64_t random = 1;
+    for (uint64_t i = 0; i < count; i++) {
+        const bool is_cycle = row->cycle_count > 0;
+        pairs[i].slot = (is_cycle ? i : random_next(&random)) % row->live_count;
+        pairs[i].bytes = is_cycle && i >= row->cycle_count ? pairs[i - row->cycle_count].bytes
+                                                           : random_bytes(&random, row);
+    }
+}
+
 static int run_row(const row_t *row, uint64_t count)
 {
-    const uint64_t warm_up_count = row->live_count * 20;
+    const uint64_t warm_up_count = row->live_count * 20 + row->cycle_count * 20;
     pair_t *pairs = calloc(count + warm_up_count, sizeof(*pairs));
     pleat_devptr_t *slots = calloc(row->live_count, sizeof(*slots));
     pleat_vmm_t *vmm = NULL;
     pleat_allocator_t *allocator = NULL;
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    options.mode = row->mode;
     if (pairs == NULL || slots == NULL) {
         fputs("pair_cost: no host memory\n", stderr);
         free(pairs);
@@ -98,12 +122,8 @@ static int run_row(const row_t *row, uint64_t count)
         return 1;
     }
     check(pleat_sim_create(NULL, &vmm));
-    check(pleat_allocator_create(NULL, vmm, &allocator));
-    uint64_t random = 1;
-    for (uint64_t i = 0; i < count + warm_up_count; i++) {
-        pairs[i] = (pair_t){.slot = random_next(&random) % row->live_count,
-                            .bytes = random_bytes(&random, row)};
-    }
+    check(pleat_allocator_create(&options, vmm, &allocator));
+    fill_pairs(row, pairs, count + warm_up_count);
     /* The warm-up fills the slots and lets the cache settle. */
     for (uint64_t i = 0; i < warm_up_count; i++) {
         pleat_devptr_t *slot = &slots[pairs[i].slot];
