@@ -41,6 +41,7 @@ struct pleat_allocator {
     uint64_t view_mappings;
     uint64_t granularity_bytes; /* of the device; 0 without virtual memory */
     uint64_t live_peak_bytes;   /* most bytes in use at once, in pleated mode */
+    uint64_t viewed_bytes;      /* mapped in new views since the peak rose */
     uint64_t request_count;     /* in pleated mode */
     uint64_t now_ns;            /* at the last request, in pleated mode */
     uint64_t next_idle_ns;      /* when to look for idle handles again */

@@ -43,7 +43,15 @@ struct pleat_backing_ops {
                              pleat_block_t *best);
 
     /*
-     * No free block of the pool serves @p request: find or get memory by whatever the mode has, and
+     * No free block of the pool serves @p request: free memory that the mode keeps elsewhere, for
+     * which nothing is asked of the device but events. *block_out stays NULL if there is none.
+     * NULL: the mode keeps none. ERR_OOM_HOST or the device's error: nothing changed.
+     */
+    pleat_status_t (*reuse)(pleat_allocator_t *allocator, const pleat_request_t *request,
+                            pleat_block_t **block_out);
+
+    /*
+     * Nor is there such memory: find or get memory by whatever the mode has, and
      * give idle memory up for it as far as needed. Memory of an overflow pool makes the request one
      * of that pool. ERR_OOM_DEVICE: everything was tried. Any other error is the device's or
      * ERR_OOM_HOST.

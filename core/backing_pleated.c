@@ -211,12 +211,25 @@ static pleat_status_t pleated_search_overflow(pleat_allocator_t *allocator,
     return PLEAT_ERR_OOM_DEVICE;
 }
 
-static pleat_status_t pleated_supply(pleat_allocator_t *allocator, pleat_request_t *request,
-                                     pleat_block_t **block_out)
+static pleat_status_t pleated_reuse(pleat_allocator_t *allocator, const pleat_request_t *request,
+                                    pleat_block_t **block_out)
 {
     allocator->now_ns = pleat_vmm_clock_ns(allocator->vmm);
     allocator->request_count++;
     pleat_pleated_release_idle(allocator);
+    pleat_pleated_forget_views(allocator, request->bytes);
+    const uint64_t live_peak_bytes = allocator->live_peak_bytes;
+    const pleat_status_t status =
+        pleated_find(allocator, request, pleat_pleated_reuse_large, block_out);
+    if (*block_out == NULL) {
+        allocator->live_peak_bytes = live_peak_bytes;
+    }
+    return status;
+}
+
+static pleat_status_t pleated_supply(pleat_allocator_t *allocator, pleat_request_t *request,
+                                     pleat_block_t **block_out)
+{
     const uint64_t live_peak_bytes = allocator->live_peak_bytes;
     pleat_status_t status = pleated_find(allocator, request, pleat_pleated_find_large, block_out);
     if (status == PLEAT_OK && *block_out == NULL) {
@@ -248,6 +261,7 @@ const pleat_backing_ops_t *pleat_backing_pleated(void)
         .name = "pleated",
         .supply_block_count = 8,
         .choose = pleated_choose,
+        .reuse = pleated_reuse,
         .supply = pleated_supply,
         .prepare_single = pleated_prepare_single,
         .should_split = pleated_should_split,

@@ -32,12 +32,31 @@
 #define TIGHT_SHARE 0.9
 #define TIGHT_REQUEST_BYTES (16 * PLEAT_MIB)
 
-uint64_t pleat_cost_hold_bytes(const pleat_options_t *options, uint64_t peak_bytes)
+/* A training loop has the views that it needs after the peak was mapped once or twice more. Where
+ * it was mapped four times over, each view costs driver time and is not used again: from then on a
+ * sixteenth of what views map is held beyond the slack, up to a share of the peak. */
+#define CHURN_PEAKS 4u
+#define CHURN_HOLD_SHARE (1.0 / 16.0)
+#define CHURN_HOLD_MOST 0.3
+
+/* Bytes that were mapped in new views beyond what settles. */
+static uint64_t cost_churn_bytes(uint64_t peak_bytes, uint64_t viewed_bytes)
+{
+    const uint64_t settled_bytes =
+        peak_bytes < UINT64_MAX / CHURN_PEAKS ? CHURN_PEAKS * peak_bytes : UINT64_MAX;
+    return viewed_bytes > settled_bytes ? viewed_bytes - settled_bytes : 0;
+}
+
+uint64_t pleat_cost_hold_bytes(const pleat_options_t *options, uint64_t peak_bytes,
+                               uint64_t viewed_bytes)
 {
     if (options->pleated_slack >= 1.0) {
         return options->limit_bytes; /* hold as much as the device has */
     }
-    const double slack = options->pleated_slack * (double)peak_bytes;
+    const double churn = (double)cost_churn_bytes(peak_bytes, viewed_bytes) * CHURN_HOLD_SHARE;
+    const double most_churn = (double)peak_bytes * CHURN_HOLD_MOST;
+    const double slack =
+        options->pleated_slack * (double)peak_bytes + (churn < most_churn ? churn : most_churn);
     uint64_t bytes = 0;
     if (!pleat_add_checked(peak_bytes, (uint64_t)slack, &bytes)) {
         bytes = UINT64_MAX;
@@ -119,9 +138,9 @@ double pleat_cost_of_tight_stitch(const pleat_cost_stitch_t *stitch)
            (double)stitch->partial_bytes;
 }
 
-bool pleat_cost_is_tight(const pleat_options_t *options, uint64_t bytes, uint64_t live_bytes,
-                         uint64_t peak_bytes)
+bool pleat_cost_is_tight(uint64_t bytes, uint64_t live_bytes, uint64_t peak_bytes,
+                         uint64_t viewed_bytes)
 {
-    (void)options;
-    return bytes >= TIGHT_REQUEST_BYTES && (double)live_bytes > TIGHT_SHARE * (double)peak_bytes;
+    return bytes >= TIGHT_REQUEST_BYTES && (double)live_bytes > TIGHT_SHARE * (double)peak_bytes &&
+           cost_churn_bytes(peak_bytes, viewed_bytes) == 0;
 }

@@ -13,9 +13,19 @@
 
 /*
  * Most bytes to hold from the device without trying to reuse what is there: a little more than was
- * ever in use at once, the request included, and never more than the limit.
+ * ever in use at once, the request included, and never more than the limit. @p viewed_bytes were
+ * mapped in new views since the peak rose, less what was forgotten: where views do not come to be
+ * enough, memory is cheaper than ever more of them.
  */
-uint64_t pleat_cost_hold_bytes(const pleat_options_t *options, uint64_t peak_bytes);
+uint64_t pleat_cost_hold_bytes(const pleat_options_t *options, uint64_t peak_bytes,
+                               uint64_t viewed_bytes);
+
+/* Of the bytes mapped in views, those that a request of @p bytes lets be forgotten: views so rare
+ * cost nothing that counts. */
+static inline uint64_t pleat_cost_forgotten_bytes(uint64_t bytes)
+{
+    return bytes / 2048;
+}
 
 /*
  * New memory to get where @p needed_bytes are needed: a whole handle while memory only grows, as
@@ -66,9 +76,10 @@ double pleat_cost_of_stitch(const pleat_cost_stitch_t *stitch);
 /* The same near the peak of live memory, where free ends must be used up before whole handles. */
 double pleat_cost_of_tight_stitch(const pleat_cost_stitch_t *stitch);
 
-/* Is live memory so near its peak that large requests should use up free ends first? */
-bool pleat_cost_is_tight(const pleat_options_t *options, uint64_t bytes, uint64_t live_bytes,
-                         uint64_t peak_bytes);
+/* Is live memory so near its peak that large requests should use up free ends first? Not where
+ * that was done again and again: see pleat_cost_hold_bytes. */
+bool pleat_cost_is_tight(uint64_t bytes, uint64_t live_bytes, uint64_t peak_bytes,
+                         uint64_t viewed_bytes);
 
 /* How many more bytes of free ends a stitch must use up than a placement that needs no mapping. */
 uint64_t pleat_cost_tight_gain_bytes(uint64_t peak_bytes);

@@ -43,6 +43,7 @@ static uint64_t pleated_note_live(pleat_allocator_t *allocator, const pleat_requ
                                 pleated_kept_apart_bytes(allocator, request);
     if (live_bytes > allocator->live_peak_bytes) {
         allocator->live_peak_bytes = live_bytes;
+        allocator->viewed_bytes = 0;
     }
     return live_bytes;
 }
@@ -120,6 +121,13 @@ static pleat_status_t pleated_stitch(pleat_allocator_t *allocator, const pleat_r
                : status;
 }
 
+/* Is there so much in free ends and starts that a stitch may gain more than @p gain by enough? */
+static bool pleated_may_gain(const pleat_allocator_t *allocator, uint64_t gain)
+{
+    return (uint64_t)allocator->stats.unreturnable_bytes >
+           gain + pleat_cost_tight_gain_bytes(allocator->live_peak_bytes);
+}
+
 /* Near the peak: rather than break whole handles, use up free ends, if that gains enough. */
 static pleat_status_t pleated_serve_tight(pleat_allocator_t *allocator,
                                           const pleat_request_t *request,
@@ -135,12 +143,15 @@ static pleat_status_t pleated_serve_tight(pleat_allocator_t *allocator,
     const bool prefers_view = view.view != NULL && (home->block == NULL || view_gain >= home_gain);
     const uint64_t gain = prefers_view ? view_gain : home_gain;
     pleat_stitch_plan_t *plan = &allocator->plan;
-    pleat_status_t status =
-        pleat_place_collect(allocator, request->pool->owner, request->stream, false, plan);
-    if (status != PLEAT_OK) {
-        return status;
+    pleat_stitch_place_t stitch = {0};
+    pleat_status_t status = PLEAT_OK;
+    if (pleated_may_gain(allocator, gain)) {
+        status = pleat_place_collect(allocator, request->pool->owner, request->stream, false, plan);
+        if (status != PLEAT_OK) {
+            return status;
+        }
+        stitch = pleat_place_stitch(plan, request->bytes, true);
     }
-    const pleat_stitch_place_t stitch = pleat_place_stitch(plan, request->bytes, true);
     if (stitch.is_found &&
         stitch.partial_bytes > gain + pleat_cost_tight_gain_bytes(allocator->live_peak_bytes)) {
         /* Not granted: the views that were found may be gone, so the search goes on afresh. */
@@ -240,6 +251,66 @@ static pleat_status_t pleated_grow_by_factor(pleat_allocator_t *allocator,
 
 /* ---- the search ---- */
 
+/* A free run inside one handle of the stream's arenas, of the smallest handle that has one. */
+static pleat_home_place_t pleated_find_single(const pleat_allocator_t *allocator,
+                                              const pleat_request_t *request)
+{
+    pleat_home_place_t best = {0};
+    uint64_t best_bytes = UINT64_MAX;
+    const bool must_be_clear = pleat_allocator_is_redirecting(allocator);
+    for (const pleat_arena_t *arena =
+             pleat_pleated_arena(allocator, request->pool->owner, request->stream);
+         arena != NULL; arena = pleat_pleated_next_arena(arena)) {
+        for (size_t i = 0; i < arena->handle_count; i++) {
+            const pleat_handle_t *handle = arena->handles[i];
+            if (handle->free_bytes < request->bytes || handle->bytes >= best_bytes) {
+                continue;
+            }
+            const pleat_home_place_t place = pleat_place_in_handle(handle, request->bytes);
+            if (place.block != NULL &&
+                (!must_be_clear ||
+                 pleat_fence_is_clear(arena, place.offset, request->bytes, request->stream))) {
+                best = place;
+                best_bytes = handle->bytes;
+            }
+        }
+    }
+    return best;
+}
+
+pleat_status_t pleat_pleated_reuse_large(pleat_allocator_t *allocator,
+                                         const pleat_request_t *request, pleat_block_t **block_out)
+{
+    if (request->is_single) {
+        const pleat_home_place_t single = pleated_find_single(allocator, request);
+        (void)pleated_note_live(allocator, request);
+        return single.block == NULL
+                   ? PLEAT_OK
+                   : pleat_pleated_take_home(allocator, request, &single, block_out);
+    }
+    const uint64_t live_bytes = pleated_note_live(allocator, request);
+    const pleat_home_place_t home = pleat_pleated_find_home(allocator, request, true);
+    if (!(home.block != NULL && home.whole_bytes == 0) &&
+        pleat_cost_is_tight(request->bytes, live_bytes, allocator->live_peak_bytes,
+                            allocator->viewed_bytes)) {
+        if (pleated_may_gain(allocator, 0)) {
+            return PLEAT_OK;
+        }
+        const pleat_status_t status = pleated_serve_tight(allocator, request, &home, block_out);
+        if (status != PLEAT_OK || *block_out != NULL) {
+            return status;
+        }
+    }
+    if (home.block != NULL) {
+        return pleat_pleated_take_home(allocator, request, &home, block_out);
+    }
+    const pleat_view_place_t view =
+        pleat_place_view(allocator, request->pool->owner, request->stream, true, request->bytes);
+    return view.view == NULL
+               ? PLEAT_OK
+               : pleat_pleated_take_view(allocator, request, view.view, view.offset, block_out);
+}
+
 /* Steps 1 to 6 for a large request; *block_out stays NULL when nothing fits. A full device or a
  * budget that is used up is no error here: the next step is tried. */
 static pleat_status_t pleated_search_large(pleat_allocator_t *allocator,
@@ -250,8 +321,8 @@ static pleat_status_t pleated_search_large(pleat_allocator_t *allocator,
     const pleat_home_place_t home = pleat_pleated_find_home(allocator, request, true);
     pleat_status_t status = PLEAT_OK;
     if (!(home.block != NULL && home.whole_bytes == 0) &&
-        pleat_cost_is_tight(&allocator->options, request->bytes, live_bytes,
-                            allocator->live_peak_bytes)) {
+        pleat_cost_is_tight(request->bytes, live_bytes, allocator->live_peak_bytes,
+                            allocator->viewed_bytes)) {
         status = pleated_serve_tight(allocator, request, &home, block_out);
         if (*block_out != NULL || (status != PLEAT_OK && status != PLEAT_ERR_OOM_DEVICE)) {
             return status;
@@ -266,7 +337,8 @@ static pleat_status_t pleated_search_large(pleat_allocator_t *allocator,
         return pleat_pleated_take_view(allocator, request, view.view, view.offset, block_out);
     }
     const uint64_t needed = pleat_pleated_needed_bytes(allocator, request);
-    const uint64_t hold = pleat_cost_hold_bytes(&allocator->options, allocator->live_peak_bytes);
+    const uint64_t hold = pleat_cost_hold_bytes(&allocator->options, allocator->live_peak_bytes,
+                                                allocator->viewed_bytes);
     if (allocator->held_bytes <= hold && needed <= hold - allocator->held_bytes) {
         status = pleated_grow_by_factor(allocator, request, block_out);
         if (status == PLEAT_ERR_OOM_DEVICE) {
@@ -310,33 +382,6 @@ static pleat_status_t pleated_search_others(pleat_allocator_t *allocator,
 }
 
 /* ---- in one chunk ---- */
-
-/* A free run inside one handle of the stream's arenas, of the smallest handle that has one. */
-static pleat_home_place_t pleated_find_single(const pleat_allocator_t *allocator,
-                                              const pleat_request_t *request)
-{
-    pleat_home_place_t best = {0};
-    uint64_t best_bytes = UINT64_MAX;
-    const bool must_be_clear = pleat_allocator_is_redirecting(allocator);
-    for (const pleat_arena_t *arena =
-             pleat_pleated_arena(allocator, request->pool->owner, request->stream);
-         arena != NULL; arena = pleat_pleated_next_arena(arena)) {
-        for (size_t i = 0; i < arena->handle_count; i++) {
-            const pleat_handle_t *handle = arena->handles[i];
-            if (handle->free_bytes < request->bytes || handle->bytes >= best_bytes) {
-                continue;
-            }
-            const pleat_home_place_t place = pleat_place_in_handle(handle, request->bytes);
-            if (place.block != NULL &&
-                (!must_be_clear ||
-                 pleat_fence_is_clear(arena, place.offset, request->bytes, request->stream))) {
-                best = place;
-                best_bytes = handle->bytes;
-            }
-        }
-    }
-    return best;
-}
 
 /* Memory in one handle: some that is there, or a handle of its own. */
 static pleat_status_t pleated_supply_single(pleat_allocator_t *allocator,
@@ -406,6 +451,13 @@ pleat_status_t pleat_pleated_find_large(pleat_allocator_t *allocator,
     return status != PLEAT_OK || *block_out != NULL
                ? status
                : pleated_search_others(allocator, request, block_out);
+}
+
+void pleat_pleated_forget_views(pleat_allocator_t *allocator, uint64_t bytes)
+{
+    const uint64_t forgotten_bytes = pleat_cost_forgotten_bytes(bytes);
+    allocator->viewed_bytes -=
+        forgotten_bytes < allocator->viewed_bytes ? forgotten_bytes : allocator->viewed_bytes;
 }
 
 /* ---- 7: more than the peak asks for ---- */

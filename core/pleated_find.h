@@ -28,6 +28,16 @@ pleat_home_place_t pleat_pleated_find_home(const pleat_allocator_t *allocator,
 uint64_t pleat_pleated_needed_bytes(const pleat_allocator_t *allocator,
                                     const pleat_request_t *request);
 
+/* Steps 1 and 3, unless step 2 has to be looked at first; *block_out stays NULL when nothing fits.
+ * Maps nothing. ERR_OOM_HOST or the device's error: nothing changed. */
+PLEAT_NODISCARD pleat_status_t pleat_pleated_reuse_large(pleat_allocator_t *allocator,
+                                                         const pleat_request_t *request,
+                                                         pleat_block_t **block_out);
+
+/* A request of @p bytes goes by: what was mapped in views long ago counts no more (see
+ * pleat_cost_hold_bytes). */
+void pleat_pleated_forget_views(pleat_allocator_t *allocator, uint64_t bytes);
+
 /* Steps 1 to 6; *block_out stays NULL when nothing fits. A full device or a budget that is used up
  * is no error. ERR_OOM_HOST or the device's error. */
 PLEAT_NODISCARD pleat_status_t pleat_pleated_find_large(pleat_allocator_t *allocator,

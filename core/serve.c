@@ -235,7 +235,10 @@ static pleat_status_t serve_miss(pleat_allocator_t *allocator, pleat_request_t *
                                  pleat_block_t **block_out)
 {
     pleat_status_t status = PLEAT_OK;
-    if (allocator->free_memory != NULL) {
+    if (request->backing->reuse != NULL) {
+        status = request->backing->reuse(allocator, request, block_out);
+    }
+    if (status == PLEAT_OK && *block_out == NULL && allocator->free_memory != NULL) {
         status = serve_call_for_memory(allocator, request, block_out);
     }
     if (status == PLEAT_OK && *block_out == NULL) {

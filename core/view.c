@@ -83,6 +83,7 @@ pleat_status_t pleat_view_create(pleat_allocator_t *allocator, pleat_stream_t st
     }
     *link = view;
     allocator->view_mappings += count;
+    allocator->viewed_bytes += view->bytes;
     allocator->stats.view_mappings = (int64_t)allocator->view_mappings;
     allocator->stats.view_count++;
     allocator->stats.moved_bytes += (int64_t)view->bytes;

@@ -19,22 +19,45 @@ Test(pleated_cost, as_much_as_the_peak_and_the_slack_is_held, .timeout = 5)
 {
     pleat_options_t options = default_options;
     options.pleated_slack = 0.0;
-    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, MIB(1000)), MIB(1000)));
+    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, MIB(1000), 0), MIB(1000)));
     options.pleated_slack = 0.25;
-    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, MIB(1000)), MIB(1250)));
+    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, MIB(1000), 0), MIB(1250)));
     options.limit_bytes = MIB(1100);
-    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, MIB(1000)), MIB(1100)));
+    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, MIB(1000), 0), MIB(1100)));
     options.pleated_slack = 1.0; /* all that there is */
-    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, MIB(1)), MIB(1100)));
+    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, MIB(1), 0), MIB(1100)));
     options.limit_bytes = PLEAT_NO_LIMIT;
-    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, MIB(1)), UINT64_MAX));
+    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, MIB(1), 0), UINT64_MAX));
 }
 
 Test(pleated_cost, a_peak_at_the_end_of_numbers_does_not_wrap, .timeout = 5)
 {
     pleat_options_t options = default_options;
     options.pleated_slack = 0.5;
-    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, UINT64_MAX - 10), UINT64_MAX));
+    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, UINT64_MAX - 10, 0), UINT64_MAX));
+}
+
+Test(pleated_cost, views_that_are_made_again_and_again_are_bought_off, .timeout = 5)
+{
+    pleat_options_t options = default_options;
+    const uint64_t base = pleat_cost_hold_bytes(&options, MIB(1000), 0);
+    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, MIB(1000), MIB(2000)), base),
+              "what a training loop maps is no reason");
+    cr_expect(pleat_cost_is_tight(MIB(64), MIB(1000), MIB(1000), MIB(2000)));
+    uint64_t before = base;
+    for (uint64_t viewed = MIB(8000); viewed <= MIB(64000); viewed *= 2) {
+        const uint64_t hold = pleat_cost_hold_bytes(&options, MIB(1000), viewed);
+        cr_expect(ge(u64, hold, before));
+        cr_expect(not(pleat_cost_is_tight(MIB(64), MIB(1000), MIB(1000), viewed)));
+        before = hold;
+    }
+    cr_expect(lt(u64, base, before));
+    cr_expect(le(u64, before, base + MIB(500)), "not without end");
+    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, MIB(1000), UINT64_MAX), before));
+    options.limit_bytes = base;
+    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, MIB(1000), MIB(64000)), base));
+    options.limit_bytes = PLEAT_NO_LIMIT;
+    cr_expect(eq(u64, pleat_cost_hold_bytes(&options, UINT64_MAX, UINT64_MAX), UINT64_MAX));
 }
 
 /* ---- how much to grow ---- */
@@ -162,10 +185,9 @@ Test(pleated_cost, stitches_cost_more_with_every_fault, .timeout = 5)
 
 Test(pleated_cost, only_large_requests_near_the_peak_are_tight, .timeout = 5)
 {
-    const pleat_options_t *options = &default_options;
-    cr_expect(pleat_cost_is_tight(options, MIB(64), MIB(1000), MIB(1000)));
-    cr_expect(not(pleat_cost_is_tight(options, MIB(64), MIB(500), MIB(1000))));
-    cr_expect(not(pleat_cost_is_tight(options, MIB(2), MIB(1000), MIB(1000))));
+    cr_expect(pleat_cost_is_tight(MIB(64), MIB(1000), MIB(1000), 0));
+    cr_expect(not(pleat_cost_is_tight(MIB(64), MIB(500), MIB(1000), 0)));
+    cr_expect(not(pleat_cost_is_tight(MIB(2), MIB(1000), MIB(1000), 0)));
     cr_expect(gt(u64, pleat_cost_tight_gain_bytes(MIB(1)), 0));
     cr_expect(
         ge(u64, pleat_cost_tight_gain_bytes(MIB(1000000)), pleat_cost_tight_gain_bytes(MIB(1))));

@@ -759,6 +759,23 @@ Test(private_pool, the_callback_may_free_what_is_then_handed_out, .timeout = 20)
     }
 }
 
+Test(private_pool, the_callback_is_not_for_what_is_there, .timeout = 20)
+{
+    for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
+        fixture_t f = create_in(modes[m], MIB(512));
+        fixture_free(&f, fixture_alloc(&f, MIB(24), 0));
+        fixture_free(&f, fixture_alloc(&f, 512, 0));
+        cleaner_t cleaner = {.f = &f};
+        pleat_set_free_memory_callback(f.allocator, clean, &cleaner);
+        fixture_free(&f, fixture_alloc(&f, MIB(24), 0));
+        fixture_free(&f, fixture_alloc(&f, 512, 0));
+        fixture_free(&f, fixture_alloc(&f, MIB(20), 0));
+        cr_expect(eq(u32, cleaner.calls, 0), "mode %d", (int)m);
+        pleat_set_free_memory_callback(f.allocator, NULL, NULL);
+        fixture_check_and_destroy(&f);
+    }
+}
+
 /* The pool that a request waits in without the lock stays until that is over. */
 Test(private_pool, the_callback_may_end_the_redirection, .timeout = 20)
 {
