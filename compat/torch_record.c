@@ -32,14 +32,30 @@ static size_t place_write(const pleat_torch_place_t *place, char *text, size_t c
     return length + (added > 0 ? (size_t)added : 0);
 }
 
+/* " (5)" for an integer that fits 64 bits, nothing for all else. */
+static void value_write(pleat_pickle_value_t value, char *text, size_t capacity)
+{
+    uint64_t natural = 0;
+    int64_t negative = 0;
+    text[0] = '\0';
+    if (pleat_pickle_to_unsigned(value, &natural)) {
+        (void)snprintf(text, capacity, " (%" PRIu64 ")", natural);
+    } else if (pleat_pickle_to_signed(value, &negative)) {
+        (void)snprintf(text, capacity, " (%" PRId64 ")", negative);
+    }
+}
+
 pleat_status_t pleat_torch_fail(const pleat_torch_reader_t *reader,
                                 const pleat_torch_place_t *place, uint64_t offset,
                                 const char *wanted, pleat_pickle_value_t value)
 {
     char text[PLACE_BYTES] = "";
+    char number[32];
     (void)place_write(place, text, sizeof(text));
-    pleat_error_set("%s: byte %" PRIu64 ": %s: expected is %s, and there is %s",
-                    reader->source.name, offset, text, wanted, pleat_pickle_describe(value));
+    value_write(value, number, sizeof(number));
+    pleat_error_set("%s: byte %" PRIu64 ": %s: expected is %s, and there is %s%s",
+                    reader->source.name, offset, text, wanted, pleat_pickle_describe(value),
+                    number);
     return PLEAT_ERR_FORMAT;
 }
 

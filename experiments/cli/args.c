@@ -190,8 +190,8 @@ static void pleat_cli_help_option_lines(FILE *stream, const pleat_cli_option_t *
 
 void pleat_cli_args_help(const pleat_cli_command_t *command, FILE *stream)
 {
-    (void)fprintf(stream, "Usage: pleat %s [options] %s\n\n%s\n\nOptions:\n", command->name,
-                  command->operands, command->description);
+    (void)fprintf(stream, "Usage: pleat %s [options]%s%s\n\n%s\n\nOptions:\n", command->name,
+                  command->operands[0] ? " " : "", command->operands, command->description);
     for (size_t i = 0; i < command->option_count; i++) {
         pleat_cli_help_option_lines(stream, &command->options[i]);
     }

@@ -4,6 +4,7 @@
 #include "metrics_report.h"
 #include "replay_job.h"
 #include "report.h"
+#include "trace_notes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,9 @@ static int pleat_cli_compare_trace(pleat_cli_comparison_t *comparison, pleat_tra
     size_t index = comparison->trace_count++;
     pleat_metrics_t *rows = comparison->rows + index * comparison->rows_per_trace;
     memset(rows, 0, comparison->rows_per_trace * sizeof(*rows));
+    if (!options->is_json) {
+        pleat_cli_trace_notes_recording(set, set_index);
+    }
     exit_status = pleat_cli_replay_job_open(&job, options, set, set_index);
 
     job.events_file = &comparison->events;

@@ -149,7 +149,8 @@ static int pleat_cli_conf_print_json(const pleat_cli_conf_call_t *call, const pl
     json_t *object = json_object();
     json_t *warnings = json_array();
 
-    (void)json_object_set_new(object, "text", call->text ? json_string(call->text) : json_null());
+    (void)json_object_set_new(object, "text",
+                              call->text ? pleat_cli_json_text(call->text) : json_null());
     (void)json_object_set_new(object, "reading",
                               json_string(call->reading == PLEAT_CONF_STRICT ? "strict" : "torch"));
     (void)json_object_set_new(object, "accepted", json_boolean(report->status == PLEAT_OK));

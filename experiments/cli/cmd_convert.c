@@ -32,9 +32,10 @@ static uint64_t pleat_cli_convert_size(const char *path)
 static int pleat_cli_convert_print_json(const char *in_path, const char *out_path, uint64_t events)
 {
     return pleat_cli_json_print(
-        json_pack("{s:s, s:s, s:I, s:I, s:I}", "input", in_path, "output", out_path, "events",
-                  (json_int_t)events, "input_bytes", (json_int_t)pleat_cli_convert_size(in_path),
-                  "output_bytes", (json_int_t)pleat_cli_convert_size(out_path)));
+        json_pack("{s:o, s:o, s:I, s:I, s:I}", "input", pleat_cli_json_text(in_path), "output",
+                  pleat_cli_json_text(out_path), "events", (json_int_t)events, "input_bytes",
+                  (json_int_t)pleat_cli_convert_size(in_path), "output_bytes",
+                  (json_int_t)pleat_cli_convert_size(out_path)));
 }
 
 static void pleat_cli_convert_print(const char *in_path, const char *out_path, uint64_t events)
@@ -103,8 +104,8 @@ const pleat_cli_command_t pleat_cli_convert = {
     .brief = "write a trace in another form",
     .operands = "IN OUT",
     .description =
-        "Reads a trace, or a memory snapshot of PyTorch with its history, and writes it in the "
-        "form that the name of OUT asks for:\n"
+        "Reads a trace, or a memory snapshot of PyTorch with its history, and writes it\n"
+        "in the form that the name of OUT asks for:\n"
         "  NAME.pleat               compact binary form\n"
         "  NAME.trace               text, one event a line\n"
         "  NAME.trace.gz .xz .zst   the same, compressed\n"

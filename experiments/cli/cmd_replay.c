@@ -4,6 +4,7 @@
 #include "metrics_report.h"
 #include "replay_job.h"
 #include "report.h"
+#include "trace_notes.h"
 
 #include <pleat/oom_message.h>
 
@@ -47,6 +48,10 @@ static int pleat_cli_replay_trace(const pleat_cli_replay_options_t *options, ple
 {
     pleat_cli_replay_job_t job;
     pleat_metrics_t metrics;
+    if (!options->is_json) {
+        (void)fputs(is_first ? "" : "\n", stdout);
+        pleat_cli_trace_notes_recording(set, index);
+    }
     int exit_status = pleat_cli_replay_job_open(&job, options, set, index);
 
     job.events_file = &files->events;
@@ -56,7 +61,6 @@ static int pleat_cli_replay_trace(const pleat_cli_replay_options_t *options, ple
     if (exit_status == PLEAT_CLI_EXIT_GOOD && options->is_json) {
         exit_status = pleat_cli_metrics_print_json(&metrics, job.program);
     } else if (exit_status == PLEAT_CLI_EXIT_GOOD) {
-        (void)fputs(is_first ? "" : "\n", stdout);
         exit_status = pleat_cli_metrics_print_list(&metrics);
         pleat_cli_metrics_print_words(&metrics, 1);
         if (metrics.num_ooms > 0) {

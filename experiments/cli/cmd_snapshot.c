@@ -247,11 +247,11 @@ static int pleat_cli_snapshot_print(const pleat_cli_snapshot_call_t *call,
     }
     if (call->options.is_json) {
         return pleat_cli_json_print(json_pack(
-            "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "output", call->output_path, "mode",
-            pleat_mode_name(call->options.modes[0]), "conf", call->options.confs[0], "segments",
-            (json_int_t)snapshot->segment_count, "blocks", (json_int_t)snapshot->block_count,
-            "segment_bytes", (json_int_t)reserved, "entries", (json_int_t)entries, "entries_lost",
-            (json_int_t)lost));
+            "{s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "output",
+            pleat_cli_json_text(call->output_path), "mode", pleat_mode_name(call->options.modes[0]),
+            "conf", call->options.confs[0], "segments", (json_int_t)snapshot->segment_count,
+            "blocks", (json_int_t)snapshot->block_count, "segment_bytes", (json_int_t)reserved,
+            "entries", (json_int_t)entries, "entries_lost", (json_int_t)lost));
     }
     pleat_cli_size_format(reserved, size, sizeof(size));
     (void)printf("%s: %llu segments of %s with %llu blocks, %llu entries of history",
@@ -364,8 +364,8 @@ const pleat_cli_command_t pleat_cli_snapshot = {
     .description =
         "Replays a trace on a simulated device and writes what\n"
         "torch.cuda.memory._dump_snapshot() would write there: segments, blocks, the\n"
-        "history up to that point, settings. torch/cuda/_memory_viz.py and the web viewer\n"
-        "(pytorch.org/memory_viz) read it.\n"
+        "history up to that point, settings. torch/cuda/_memory_viz.py and the web\n"
+        "viewer (pytorch.org/memory_viz) read it.\n"
         "TRACE is a trace as text (plain, .gz, .xz, .zst), in Pleat's compact form, or a\n"
         "memory snapshot with its history, recognised by its content; '-' is standard\n"
         "input. Of a snapshot all devices are replayed, and stacks, times, stream handles\n"

@@ -10,17 +10,17 @@
 #include <jansson.h>
 #include <pleat/stats.h>
 
-#define PLEAT_CLI_FINAL_STATS_DESCRIPTION                                                 \
-    "FILE is a trace or a memory snapshot of PyTorch with its history (.pickle), which\n" \
-    "are replayed on a simulated device with the options below,\n"                        \
-    "or a recorded session or a case, which carry their own settings; '-' is standard\n"  \
-    "input. The status is 1 if a request of a replay failed with out of memory."
+#define PLEAT_CLI_FINAL_STATS_DESCRIPTION                                              \
+    "FILE is a trace or a memory snapshot of PyTorch with its history (.pickle),\n"    \
+    "which are replayed on a simulated device with the options below, or a recorded\n" \
+    "session or a case, which carry their own settings; '-' is standard input. The\n"  \
+    "status is 1 if a request of a replay failed with out of memory."
 
 /* What a report is about. */
 typedef struct pleat_cli_final_stats {
     const char *path;
     pleat_stats_t stats;
-    bool has_own; /* the counters that PyTorch does not have are known, too */
+    bool has_own;     /* the counters that PyTorch does not have are known, too */
     json_t *warnings; /* of a trace, see trace_notes; NULL: of no trace */
     bool has_device;  /* of a memory snapshot */
     uint32_t device;

@@ -13,4 +13,7 @@
  */
 int pleat_cli_json_print(json_t *object);
 
+/** A text of the user's; in one that is no UTF-8 odd bytes are written as \xNN. NULL: no memory. */
+json_t *pleat_cli_json_text(const char *text);
+
 #endif

@@ -82,6 +82,10 @@ static int pleat_cli_main_print_help(int argc, char **argv)
     if (strcmp(argv[2], "--completion") == 0) {
         return pleat_cli_main_print_completion(argc, argv);
     }
+    if (strcmp(argv[2], "help") == 0) {
+        pleat_cli_main_help(stdout);
+        return PLEAT_CLI_EXIT_GOOD;
+    }
     const pleat_cli_command_t *command = pleat_cli_command_find(argv[2]);
     if (!command) {
         return pleat_cli_main_unknown("command", argv[2]);

@@ -18,7 +18,7 @@ typedef struct pleat_cli_size_unit {
     double bytes;
 } pleat_cli_size_unit_t;
 
-#define PLEAT_CLI_JSON_TEXT(value) json_string(value)
+#define PLEAT_CLI_JSON_TEXT(value) pleat_cli_json_text(value)
 #define PLEAT_CLI_JSON_COUNT(value) json_integer((json_int_t)(value))
 #define PLEAT_CLI_JSON_REAL(value) (isnan(value) ? json_null() : json_real(value))
 

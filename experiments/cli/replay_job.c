@@ -20,15 +20,7 @@ static uint64_t pleat_cli_recorded_peak(const pleat_trace_t *trace)
     uint64_t peak = 0;
 
     for (uint64_t i = 0; i < trace->event_count; i++) {
-        const pleat_trace_event_t *event = &trace->events[i];
-
-        if (event->action == PLEAT_ACTION_SEGMENT_ALLOC ||
-            event->action == PLEAT_ACTION_SEGMENT_MAP) {
-            held = held + event->bytes < held ? UINT64_MAX : held + event->bytes;
-        } else if (event->action == PLEAT_ACTION_SEGMENT_FREE ||
-                   event->action == PLEAT_ACTION_SEGMENT_UNMAP) {
-            held -= event->bytes < held ? event->bytes : held;
-        }
+        held = pleat_cli_trace_held_after(held, &trace->events[i]);
         peak = held > peak ? held : peak;
     }
     return peak;

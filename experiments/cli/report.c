@@ -4,6 +4,8 @@
 #include "report.h"
 #include "command.h"
 
+#include "compat/text.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -115,6 +117,24 @@ bool pleat_cli_has_colour(FILE *stream)
         return false;
     }
     return isatty(fileno(stream)) == 1;
+}
+
+size_t pleat_cli_escape(const char *text, char *buffer, size_t buffer_bytes)
+{
+    pleat_text_t escaped = pleat_text_begin(buffer, buffer_bytes);
+    const size_t text_bytes = strlen(text);
+
+    for (size_t i = 0; i < text_bytes;) {
+        const size_t length = pleat_text_sequence((const unsigned char *)text + i, text_bytes - i);
+
+        if (length == 0) {
+            pleat_text_append(&escaped, "\\x%02x", (unsigned char)text[i]);
+        } else {
+            pleat_text_append(&escaped, "%.*s", (int)length, text + i);
+        }
+        i += length > 0 ? length : 1;
+    }
+    return escaped.length;
 }
 
 int pleat_cli_finish_output(int exit_status)

@@ -37,6 +37,14 @@ void pleat_cli_hint(const char *format, ...) PLEAT_PRINTF(1, 2);
 bool pleat_cli_has_colour(FILE *stream);
 
 /**
+ * Write a text of the user's for a line of output: control characters, and bytes that are no UTF-8,
+ * as \xNN.
+ * @param[out] buffer  of @p buffer_bytes, which may be 0; always ended by a null byte.
+ * @return the length of the whole, kept or not.
+ */
+size_t pleat_cli_escape(const char *text, char *buffer, size_t buffer_bytes);
+
+/**
  * Flush standard output and see whether all of it was written.
  * @return @p exit_status, or PLEAT_CLI_EXIT_USAGE when output was lost; that is reported, except
  * for a reader that went away.

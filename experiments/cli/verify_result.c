@@ -150,9 +150,10 @@ int pleat_cli_verify_print_json(const pleat_cli_verify_result_t *result)
         (void)json_array_append_new(unreached, json_string(result->unreached[i]));
     }
     json_t *object = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "file",
-        result->path, "kind", result->kind, "result", pleat_cli_verdict_text(result->verdict),
-        "modes_checked", pleat_cli_verify_json_modes(result, true), "modes_skipped",
+        "{s:o, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "file",
+        pleat_cli_json_text(result->path), "kind", result->kind, "result",
+        pleat_cli_verdict_text(result->verdict), "modes_checked",
+        pleat_cli_verify_json_modes(result, true), "modes_skipped",
         pleat_cli_verify_json_modes(result, false), "calls", (json_int_t)result->calls, "addresses",
         (json_int_t)result->addresses, "events", (json_int_t)result->events, "statistics",
         (json_int_t)result->statistics, "states", (json_int_t)result->states, "differences",
@@ -165,7 +166,7 @@ int pleat_cli_verify_print_json(const pleat_cli_verify_result_t *result)
         (void)json_object_set_new(object, "stopped_by", json_string(result->stopped_by));
     }
     if (object && result->reason) {
-        (void)json_object_set_new(object, "reason", json_string(result->reason));
+        (void)json_object_set_new(object, "reason", pleat_cli_json_text(result->reason));
     }
     return pleat_cli_json_print(object);
 }

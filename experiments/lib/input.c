@@ -317,13 +317,13 @@ void pleat_input_refuse(const pleat_input_t *input, const char *wanted)
     if (is_empty && input->offset == 0) {
         pleat_error_set("%s: the file is empty, %s was expected", input->name, wanted);
     } else if (input->kind == PLEAT_INPUT_PICKLE) {
-        pleat_error_set("%s: a pickle file (a memory snapshot of PyTorch?); reading these is not "
-                        "supported yet, %s was expected",
+        pleat_error_set("%s: a pickle file (a memory snapshot of PyTorch?), %s was expected",
                         input->name, wanted);
     } else if (input->kind == PLEAT_INPUT_UNKNOWN) {
         pleat_error_set("%s: unknown kind of file; readable are allocation traces (text or "
-                        "compact), recorded sessions and hand-written cases, plain or packed by "
-                        "gzip, xz or zstd; %s was expected",
+                        "compact), memory snapshots of PyTorch (pickles of protocol 2 to 5), "
+                        "recorded sessions and hand-written cases, plain or packed by gzip, xz or "
+                        "zstd; %s was expected",
                         input->name, wanted);
     } else {
         pleat_error_set("%s: this is %s, %s was expected", input->name,

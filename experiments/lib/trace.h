@@ -34,6 +34,7 @@ typedef struct pleat_trace_origin {
     uint64_t segment_bytes;
     uint64_t private_count; /* recorded events in segments of private pools (at the end) */
     uint64_t unknown_count; /* entries of unknown actions, left out */
+    uint64_t early_count;   /* entries with a time before the first one's, which counts instead */
     uint64_t differs_count; /* blocks on whose state at the end history and segments disagree */
     uint64_t guess_count;   /* of a rebuilt one: blocks whose size had to be guessed */
     uint32_t device;

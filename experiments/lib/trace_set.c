@@ -3,6 +3,7 @@
  */
 #include "trace_set.h"
 
+#include "compat/text.h"
 #include "file_name.h"
 #include "trace_snapshot.h"
 #include "vmm/base.h"
@@ -10,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static pleat_status_t set_no_memory(const pleat_input_t *input)
 {
@@ -31,12 +33,34 @@ static void set_write_devices(const pleat_torch_snapshot_t *snapshot, char *text
     }
 }
 
+/* The first history that has entries, none of them of a known action; NULL without one. */
+static const pleat_torch_history_t *set_find_unknown(const pleat_torch_snapshot_t *snapshot,
+                                                     const pleat_trace_set_options_t *options)
+{
+    for (uint64_t i = 0; i < snapshot->history_count; i++) {
+        const pleat_torch_history_t *history = &snapshot->histories[i];
+        const bool is_wanted = !options->has_device || options->device == i;
+        if (is_wanted && history->entry_count == 0 && history->unknown_count > 0) {
+            return history;
+        }
+    }
+    return NULL;
+}
+
 static pleat_status_t set_refuse(const pleat_input_t *input, const pleat_torch_snapshot_t *snapshot,
                                  const pleat_trace_set_options_t *options)
 {
     char devices[128];
+    const pleat_torch_history_t *unknown = set_find_unknown(snapshot, options);
     set_write_devices(snapshot, devices, sizeof(devices));
-    if (devices[0] != '\0') {
+    if (unknown != NULL) {
+        char action[128];
+        pleat_text_t text = pleat_text_begin(action, sizeof(action));
+        pleat_text_quote(&text, unknown->unknown_action, strlen(unknown->unknown_action));
+        pleat_error_set("%s: all %" PRIu64
+                        " entries of its history are of unknown actions, the first %s",
+                        pleat_input_name(input), unknown->unknown_count, action);
+    } else if (devices[0] != '\0') {
         pleat_error_set("%s: no history of device %" PRIu64 "; there is one of device %s",
                         pleat_input_name(input), options->device, devices);
     } else {

@@ -214,6 +214,7 @@ static void conversion_emit_history(pleat_snapshot_conversion_t *conversion)
     const uint64_t first_us = history->entries[0].time_us;
     for (uint64_t i = 0; i < history->entry_count; i++) {
         const pleat_torch_entry_t *entry = &history->entries[i];
+        trace->origin.early_count += entry->time_us < first_us ? 1 : 0;
         trace->events[trace->event_count++] = (pleat_trace_event_t){
             .address = entry->address,
             .bytes = entry->bytes,

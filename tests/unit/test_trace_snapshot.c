@@ -167,6 +167,7 @@ Test(trace_snapshot, times_that_go_back, .timeout = 20)
                         NULL, &set) == PLEAT_OK);
     cr_expect(eq(u64, set.traces[0]->events[1].time_us, 0));
     cr_expect(eq(u64, set.traces[0]->events[2].time_us, 3));
+    cr_expect(eq(u64, set.traces[0]->origin.early_count, 1));
     pleat_trace_set_fini(&set);
 }
 
