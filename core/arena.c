@@ -576,6 +576,9 @@ void pleat_arena_count_split(pleat_allocator_t *allocator, pleat_arena_t *arena)
 {
     const uint64_t count = arena->used_count > 0 ? arena->free_count : 0;
     const uint64_t bytes = arena->used_count > 0 ? arena->free_bytes : 0;
+    if (count == arena->split_count && bytes == arena->split_bytes) {
+        return;
+    }
     pleat_stats_t *stats = &allocator->stats;
     pleat_stats_change(stats->inactive_split, PLEAT_STAT_LARGE_POOL,
                        (int64_t)count - (int64_t)arena->split_count);

@@ -48,11 +48,15 @@ pleat_home_place_t pleat_place_home(const pleat_arena_t *arena, uint64_t bytes)
     pleat_home_place_t best = {0};
     uint64_t best_cost = UINT64_MAX;
     pleat_free_set_t *set = (pleat_free_set_t *)&arena->pool.free_blocks;
-    pleat_block_t *block = pleat_free_set_find(set, arena->stream, bytes);
-    for (unsigned i = 0; i < HOME_CANDIDATES && block != NULL; i++) {
+    /* All blocks of an arena have the same bins. */
+    pleat_block_t *block = pleat_free_bins_find(arena->first->bins, bytes);
+    const uint64_t candidates =
+        arena->free_count < HOME_CANDIDATES ? arena->free_count : HOME_CANDIDATES;
+    for (uint64_t left = candidates; block != NULL; left--) {
         const uint64_t begin = block->address - arena->address;
         const uint64_t end = begin + block->bytes;
-        const bool is_high = arena_is_border(arena, begin) && !arena_is_border(arena, end);
+        const bool is_high =
+            block->bytes > bytes && arena_is_border(arena, begin) && !arena_is_border(arena, end);
         pleat_home_place_t place = {.block = block, .offset = is_high ? end - bytes : begin};
         arena_add_wholes(arena, begin, end, bytes, &place);
         const uint64_t cost = pleat_cost_hit(bytes, place.whole_bytes);
@@ -60,7 +64,7 @@ pleat_home_place_t pleat_place_home(const pleat_arena_t *arena, uint64_t bytes)
             best = place;
             best_cost = cost;
         }
-        if (cost == 0) {
+        if (cost == 0 || left <= 1) {
             break;
         }
         block = pleat_free_set_next(set, block);

@@ -109,8 +109,7 @@ pleat_status_t pleat_reclaim_oversize(pleat_allocator_t *allocator, const pleat_
 {
     *is_enough_out = false;
     const uint64_t max_split_bytes = allocator->options.max_split_bytes;
-    /* Pleated mode comes here for private pools only, whose memory a graph may use. */
-    if (max_split_bytes == PLEAT_UNLIMITED || allocator->options.mode == PLEAT_MODE_PLEATED) {
+    if (max_split_bytes == PLEAT_UNLIMITED) {
         return PLEAT_OK;
     }
     const uint64_t wanted_bytes =
@@ -275,6 +274,9 @@ static pleat_status_t reclaim_grow(pleat_allocator_t *allocator, const pleat_req
 pleat_status_t pleat_reclaim_chain(pleat_allocator_t *allocator, pleat_request_t *request,
                                    pleat_grow_fn_t grow, pleat_block_t **block_out)
 {
+    if (allocator->options.mode == PLEAT_MODE_PLEATED) {
+        return reclaim_grow(allocator, request, grow, block_out);
+    }
     if (pleat_options_collects_garbage(&allocator->options)) {
         const pleat_status_t status = pleat_reclaim_garbage(allocator);
         if (status != PLEAT_OK) {

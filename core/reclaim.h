@@ -32,7 +32,8 @@ typedef pleat_status_t (*pleat_grow_fn_t)(pleat_allocator_t *allocator,
 /*
  * PyTorch's chain: garbage collection; the device, within the limit; overflow pools; oversize
  * blocks and the device again; unless requests are redirected, everything and the device again,
- * which counts as a retry.
+ * which counts as a retry. In pleated mode, where only private pools have plain memory, nothing but
+ * the device: a graph may use what a pool has, and nothing goes back while requests are redirected.
  */
 PLEAT_NODISCARD pleat_status_t pleat_reclaim_chain(pleat_allocator_t *allocator,
                                                    pleat_request_t *request, pleat_grow_fn_t grow,

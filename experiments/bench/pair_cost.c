@@ -108,7 +108,7 @@ static void fill_pairs(const row_t *row, pair_t *pairs, uint64_t count)
 
 static int run_row(const row_t *row, uint64_t count)
 {
-    const uint64_t warm_up_count = row->live_count * 20 + row->cycle_count * 20;
+    const uint64_t warm_up_count = row->live_count * 20 + row->cycle_count * 200;
     pair_t *pairs = calloc(count + warm_up_count, sizeof(*pairs));
     pleat_devptr_t *slots = calloc(row->live_count, sizeof(*slots));
     pleat_vmm_t *vmm = NULL;

@@ -309,6 +309,116 @@ Test(pool_checkpoint, a_segment_that_is_gone_is_told, .timeout = 5)
     finish(&bench);
 }
 
+/* ---- whatever happens in between ---- */
+
+enum { CHECKPOINTS = 4 };
+
+typedef struct past {
+    pleat_pool_checkpoint_t *checkpoint; /* NULL: none */
+    pleat_devptr_t live[BLOCKS];
+} past_t;
+
+static void change_options(bench_t *bench)
+{
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    options.mode = modes[fixture_random_below(&bench->random, 3)];
+    options.pleated_handle_max_bytes = MIB(2) << fixture_random_below(&bench->random, 4);
+    options.pleated_view_mappings = fixture_random_below(&bench->random, 40);
+    options.pleated_idle_ms = fixture_random_below(&bench->random, 2);
+    if (fixture_random_below(&bench->random, 3) == 0) {
+        options.max_split_bytes = MIB(20 + fixture_random_below(&bench->random, 10));
+    }
+    fixture_set_options(&bench->f, &options);
+}
+
+static void remember(bench_t *bench, past_t *past)
+{
+    pleat_pool_checkpoint_destroy(past->checkpoint);
+    past->checkpoint = take(bench);
+    memcpy(past->live, bench->live, sizeof(past->live));
+}
+
+/* All that was live is live again, or the restore is refused and nothing has changed. */
+static void go_back(bench_t *bench, const past_t *past)
+{
+    pleat_pool_delta_t delta = PLEAT_POOL_DELTA_INIT;
+    fixture_state_t before = fixture_state(&bench->f);
+    const pleat_status_t status =
+        pleat_pool_checkpoint_restore(bench->f.allocator, past->checkpoint, &delta);
+    if (status == PLEAT_OK) {
+        memcpy(bench->live, past->live, sizeof(bench->live));
+        cr_expect(eq(u64, delta.allocated_count, count_live(bench)));
+        for (size_t i = 0; i < BLOCKS; i++) {
+            cr_expect(bench->live[i] == 0 || bytes_at(bench, bench->live[i]) > 0);
+        }
+    } else {
+        cr_expect(eq(int, status, PLEAT_ERR_INVALID));
+        cr_expect(ne(ptr, strstr(pleat_last_error(), "of the checkpoint is gone"), NULL), "%s",
+                  pleat_last_error());
+        cr_expect(fixture_state_is(&bench->f, &before));
+    }
+    fixture_state_drop(&before);
+    pleat_pool_delta_fini(&delta);
+    fixture_check(&bench->f);
+}
+
+/* Requests outside the pool, which overflow into it, or press on the device. */
+static void go_outside(bench_t *bench)
+{
+    pleat_allocator_t *allocator = bench->f.allocator;
+    cr_assert(eq(int, pleat_pool_end(allocator, id), PLEAT_OK));
+    pleat_devptr_t ptr = 0;
+    const pleat_status_t status =
+        pleat_alloc(allocator, MIB(1 + fixture_random_below(&bench->random, 150)), 0, &ptr);
+    cr_assert(status == PLEAT_OK || status == PLEAT_ERR_OOM_DEVICE);
+    if (status == PLEAT_OK) {
+        fixture_free(&bench->f, ptr);
+    }
+    if (fixture_random_below(&bench->random, 2) == 0) {
+        fixture_empty(&bench->f);
+    }
+    cr_assert(eq(int, pleat_pool_begin(allocator, id, NULL, NULL), PLEAT_OK));
+    cr_assert(eq(int, pleat_pool_release(allocator, id), PLEAT_OK));
+    fixture_check(&bench->f);
+}
+
+static void run_at_random(uint64_t seed)
+{
+    bench_t bench = create(modes[seed % 3], MIB(150 + 50 * (seed % 7)));
+    bench.random.state = seed;
+    past_t pasts[CHECKPOINTS] = {0};
+    if (seed % 4 == 0) {
+        cr_assert(eq(int, pleat_pool_set_overflow(bench.f.allocator, id, true), PLEAT_OK));
+    }
+    for (unsigned step = 0; step < 40; step++) {
+        past_t *past = &pasts[fixture_random_below(&bench.random, CHECKPOINTS)];
+        shuffle(&bench, (unsigned)fixture_random_below(&bench.random, 40));
+        const uint64_t what = fixture_random_below(&bench.random, 100);
+        if (what < 35 || past->checkpoint == NULL) {
+            remember(&bench, past);
+        } else if (what < 70) {
+            go_back(&bench, past);
+        } else if (what < 80 && seed % 2 == 0) {
+            change_options(&bench);
+        } else if (what < 82) {
+            cr_assert(eq(int, pleat_pool_set_no_split(bench.f.allocator, id), PLEAT_OK));
+        } else {
+            go_outside(&bench);
+        }
+    }
+    for (size_t i = 0; i < CHECKPOINTS; i++) {
+        pleat_pool_checkpoint_destroy(pasts[i].checkpoint);
+    }
+    finish(&bench);
+}
+
+Test(pool_checkpoint, any_past_comes_back_or_is_refused, .timeout = 60)
+{
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        run_at_random(seed);
+    }
+}
+
 Test(pool_checkpoint, without_host_memory_nothing_changes, .timeout = 20)
 {
     for (size_t m = 0; m < 3; m++) {

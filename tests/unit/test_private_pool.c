@@ -527,6 +527,26 @@ Test(private_pool, whole_segments_stay_in_pleated_mode_whatever_is_wanted, .time
     fixture_check_and_destroy(&f);
 }
 
+/* Nor does the host wait for what another mode left, while a stream may be capturing. */
+Test(private_pool, no_garbage_is_collected_for_whole_segments_in_pleated_mode, .timeout = 5)
+{
+    fixture_t f = create_in(PLEAT_MODE_CLASSIC, MIB(200));
+    fixture_free(&f, fixture_alloc(&f, MIB(60), 0));
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    options.mode = PLEAT_MODE_PLEATED;
+    options.limit_bytes = MIB(200);
+    options.garbage_collection_threshold = 0.1;
+    fixture_set_options(&f, &options);
+    acquire(&f, first_id);
+    cr_assert(eq(int, pleat_pool_set_no_split(f.allocator, first_id), PLEAT_OK));
+    begin(&f, first_id);
+    const pleat_devptr_t captured = fixture_alloc(&f, MIB(60), 0);
+    cr_expect(eq(u64, fixture_calls(&f, PLEAT_VMM_CALL_MEM_FREE), 0));
+    fixture_free(&f, captured);
+    end_and_release(&f, first_id);
+    fixture_check_and_destroy(&f);
+}
+
 /* ---- segments from elsewhere ---- */
 
 typedef struct source {
