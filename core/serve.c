@@ -87,18 +87,16 @@ pleat_block_t *pleat_serve_search(pleat_allocator_t *allocator, const pleat_requ
 }
 
 /* Let the user free memory, without the lock, and search again if that happened. Others may do
- * anything meanwhile but end the pool; what was reserved may be gone. */
+ * anything meanwhile but end the pool, which is pinned; what was reserved may be gone. */
 static pleat_status_t __attribute__((noinline))
 serve_call_for_memory(pleat_allocator_t *allocator, pleat_request_t *request,
                       pleat_block_t **block_out)
 {
     const pleat_free_memory_fn_t free_memory = allocator->free_memory;
     void *context = allocator->free_memory_context;
-    pleat_private_pool_pin(request->pool->owner);
     pleat_lock_release(&allocator->lock);
     const bool is_freed = free_memory(context);
     pleat_lock_acquire(&allocator->lock);
-    pleat_private_pool_unpin(request->pool->owner);
     const pleat_status_t status = pleat_serve_reserve(allocator, request);
     if (status == PLEAT_OK && is_freed) {
         *block_out = pleat_serve_search(allocator, request);
@@ -230,11 +228,13 @@ pleat_block_t *pleat_serve_place(pleat_allocator_t *allocator, const pleat_reque
     return block;
 }
 
-/* No free block serves the request. */
+/* No free block serves the request. Its pool is pinned: the lock may be given up on the way. */
 static pleat_status_t serve_miss(pleat_allocator_t *allocator, pleat_request_t *request,
                                  pleat_block_t **block_out)
 {
     pleat_status_t status = PLEAT_OK;
+    pleat_private_pool_t *owner = request->pool->owner;
+    pleat_private_pool_pin(owner);
     if (request->backing->reuse != NULL) {
         status = request->backing->reuse(allocator, request, block_out);
     }
@@ -244,6 +244,7 @@ static pleat_status_t serve_miss(pleat_allocator_t *allocator, pleat_request_t *
     if (status == PLEAT_OK && *block_out == NULL) {
         status = request->backing->supply(allocator, request, block_out);
     }
+    pleat_private_pool_unpin(owner);
     if (status == PLEAT_ERR_OOM_DEVICE) {
         serve_report_oom(allocator, request);
     }

@@ -815,6 +815,24 @@ Test(private_pool, the_callback_may_end_the_redirection, .timeout = 20)
     }
 }
 
+/* The flush of the retry would end the pool, too. */
+Test(private_pool, a_pool_that_the_callback_ended_may_get_nothing, .timeout = 20)
+{
+    for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
+        fixture_t f = create_in(modes[m], MIB(16));
+        cleaner_t cleaner = {.f = &f, .ends_pool = true};
+        begin(&f, first_id);
+        pleat_set_free_memory_callback(f.allocator, clean, &cleaner);
+        pleat_devptr_t p = 0;
+        cr_expect(eq(int, pleat_alloc(f.allocator, MIB(30), 0, &p), PLEAT_ERR_OOM_DEVICE));
+        cr_expect(eq(u32, cleaner.calls, 1));
+        fixture_check(&f);
+        fixture_empty(&f);
+        cr_expect(eq(ptr, f.allocator->private_pools.first, NULL));
+        fixture_check_and_destroy(&f);
+    }
+}
+
 /* Uses up the block objects that were in reserve, and lets the host refuse more. */
 static bool starve(void *context)
 {
