@@ -200,6 +200,7 @@ static unsigned describe_modes(pleat_conf_option_t option)
     case PLEAT_CONF_MAX_NON_SPLIT_ROUNDING:
         return IN_CLASSIC | IN_TORCH;
     case PLEAT_CONF_GARBAGE_COLLECTION_THRESHOLD: /* PyTorch collects plain segments only */
+    case PLEAT_CONF_RELEASE_LOCK_ON_CUDAMALLOC:
         return IN_CLASSIC;
     case PLEAT_CONF_PLEATED_SLACK:
     case PLEAT_CONF_PLEATED_HANDLE_FRACTION:
@@ -215,7 +216,6 @@ static unsigned describe_modes(pleat_conf_option_t option)
     case PLEAT_CONF_EXPANDABLE_POLICY:
     case PLEAT_CONF_PINNED_USE_BACKGROUND_THREADS: /* from here on pleat_conf_notice speaks */
     case PLEAT_CONF_BACKEND:
-    case PLEAT_CONF_RELEASE_LOCK_ON_CUDAMALLOC:
     case PLEAT_CONF_GRAPH_CAPTURE_RECORD_STREAM_REUSE:
     case PLEAT_CONF_PINNED_USE_CUDA_HOST_REGISTER:
     case PLEAT_CONF_PINNED_NUM_REGISTER_THREADS:

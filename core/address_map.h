@@ -1,9 +1,10 @@
 /*
  * address_map: from the address of a live allocation to its block.
  *
- * A hash table with chains through the blocks themselves (block.h, next_live) and at most one block
- * a bucket on average, so that an entry costs no memory of its own and removal moves nothing. The
- * hash is multiplicative (D. Knuth, "The Art of Computer Programming" 3, section 6.4).
+ * A hash table with chains through the blocks themselves (block.h, next_live) and one block a
+ * bucket on average, hardly ever more, so that an entry costs no memory of its own and removal
+ * moves nothing. The hash is multiplicative (D. Knuth, "The Art of Computer Programming" 3,
+ * section 6.4).
  *
  * Invariant (check.c): A4 one entry per live block, and no other.
  * Guarded by the lock of the owning allocator.
@@ -36,11 +37,12 @@ static inline pleat_block_t **pleat_address_map_bucket(const pleat_address_map_t
     return &map->buckets[((address >> 9) * UINT64_C(0x9E3779B97F4A7C15)) >> map->shift];
 }
 
-/* Insert a block under its address, which must be absent and not 0; room must be reserved. */
+/* Insert a block under its address, which must be absent and not 0. Room must have been reserved;
+ * if others took it meanwhile, chains grow longer. */
 static inline void pleat_address_map_insert(pleat_address_map_t *map, pleat_block_t *block)
 {
     PLEAT_ASSERT(block->address != 0);
-    PLEAT_ASSERT(map->used_count < map->bucket_count);
+    PLEAT_ASSERT(map->bucket_count > 0);
     pleat_block_t **bucket = pleat_address_map_bucket(map, block->address);
     block->next_live = *bucket;
     *bucket = block;

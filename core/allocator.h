@@ -27,7 +27,8 @@ struct pleat_allocator {
     const pleat_backing_ops_t *backing;
     pleat_options_t options;
     pleat_stats_t stats;
-    uint64_t held_bytes; /* obtained from the device; what the limit is tested with */
+    uint64_t held_bytes;  /* obtained from the device; what the limit is tested with */
+    uint64_t asked_bytes; /* of them: asked for by requests without the lock, not yet there */
     pleat_pool_t large_pool;
     pleat_pool_t small_pool;
     pleat_range_t *ranges; /* all of torch_expandable */

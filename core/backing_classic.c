@@ -7,6 +7,10 @@
 #include "allocator.h"
 #include "reclaim.h"
 
+#include "../vmm/vmm.h"
+
+#define CLASSIC_SUPPLY_BLOCKS 1 /* of a segment */
+
 /* A free block over fresh memory, which stands in no set yet. */
 static pleat_block_t *classic_make_block(pleat_allocator_t *allocator,
                                          const pleat_request_t *request, pleat_devptr_t address)
@@ -20,13 +24,47 @@ static pleat_block_t *classic_make_block(pleat_allocator_t *allocator,
     return pleat_block_store_make(&allocator->blocks, &identity);
 }
 
+/*
+ * A segment of the device, for which others need not wait: they may do anything meanwhile, change
+ * the mode or take what the search missed, but not end the pool, which is pinned. Nobody gets what
+ * the request still needs: the objects of its blocks are set aside, and the bytes count as held, so
+ * that requests that ask at the same time keep the limit together. PyTorch, which adds them
+ * afterwards, can exceed it.
+ */
+static pleat_status_t __attribute__((noinline))
+classic_obtain_apart(pleat_allocator_t *allocator, const pleat_request_t *request,
+                     pleat_devptr_t *address_out)
+{
+    const uint64_t bytes = request->segment_bytes;
+    PLEAT_ASSERT(request->pool->owner == NULL || request->pool->owner->pin_count > 0);
+    pleat_block_t *blocks =
+        pleat_block_store_set_aside(&allocator->blocks, CLASSIC_SUPPLY_BLOCKS + 1);
+    allocator->held_bytes += bytes;
+    allocator->asked_bytes += bytes;
+    pleat_vmm_apart_t apart;
+    pleat_vmm_apart_begin(allocator->vmm, bytes, &apart);
+    pleat_lock_release(&allocator->lock);
+    pleat_vmm_apart_run(allocator->vmm, &apart);
+    pleat_lock_acquire(&allocator->lock);
+    allocator->held_bytes -= bytes;
+    allocator->asked_bytes -= bytes;
+    pleat_block_store_put_back(&allocator->blocks, blocks);
+    /* Without it the map is only slower: memory that is there is not refused for that. */
+    const bool ignored = pleat_address_map_reserve(&allocator->live);
+    (void)ignored;
+    return pleat_vmm_apart_end(allocator->vmm, &apart, address_out);
+}
+
 /* A segment of the device, or of the pool's own source. */
 static pleat_status_t classic_obtain(pleat_allocator_t *allocator, const pleat_request_t *request,
                                      pleat_devptr_t *address_out)
 {
     const pleat_private_pool_t *owner = request->pool->owner;
     if (owner == NULL || owner->source.alloc == NULL) {
-        return pleat_vmm_mem_alloc(allocator->vmm, request->segment_bytes, address_out);
+        return allocator->options.release_lock_on_alloc != 0 &&
+                       pleat_vmm_allocates_apart(allocator->vmm)
+                   ? classic_obtain_apart(allocator, request, address_out)
+                   : pleat_vmm_mem_alloc(allocator->vmm, request->segment_bytes, address_out);
     }
     const pleat_devptr_t address =
         owner->source.alloc(owner->source.context, request->segment_bytes, request->stream);
@@ -134,7 +172,7 @@ const pleat_backing_ops_t *pleat_backing_classic(void)
 {
     static const pleat_backing_ops_t ops = {
         .name = "classic",
-        .supply_block_count = 1,
+        .supply_block_count = CLASSIC_SUPPLY_BLOCKS,
         .choose = classic_choose,
         .supply = classic_supply,
         .should_split = classic_should_split,

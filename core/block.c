@@ -24,6 +24,31 @@ bool pleat_block_store_grow(pleat_block_store_t *store, size_t count)
     return true;
 }
 
+pleat_block_t *pleat_block_store_set_aside(pleat_block_store_t *store, size_t count)
+{
+    PLEAT_ASSERT(store->unused_count >= count);
+    pleat_block_t *blocks = NULL;
+    store->unused_count -= count;
+    while (count-- > 0) {
+        pleat_block_t *block = store->unused;
+        store->unused = block->child[1];
+        block->child[1] = blocks;
+        blocks = block;
+    }
+    return blocks;
+}
+
+void pleat_block_store_put_back(pleat_block_store_t *store, pleat_block_t *blocks)
+{
+    while (blocks != NULL) {
+        pleat_block_t *block = blocks;
+        blocks = block->child[1];
+        block->child[1] = store->unused;
+        store->unused = block;
+        store->unused_count++;
+    }
+}
+
 void pleat_block_store_fini(pleat_block_store_t *store)
 {
     while (store->slabs != NULL) {

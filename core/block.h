@@ -155,6 +155,13 @@ static inline void pleat_block_store_give(pleat_block_store_t *store, pleat_bloc
     store->used_count--;
 }
 
+/* Keep @p count objects, which must be in reserve, for the caller; they are linked by child[1].
+ * O(count). */
+pleat_block_t *pleat_block_store_set_aside(pleat_block_store_t *store, size_t count);
+
+/* Put them back in reserve. */
+void pleat_block_store_put_back(pleat_block_store_t *store, pleat_block_t *blocks);
+
 /* Free the slabs; blocks must not be used any more. */
 void pleat_block_store_fini(pleat_block_store_t *store);
 

@@ -301,7 +301,8 @@ static bool check_sums(const pleat_allocator_t *allocator, const pleat_check_sum
             return false;
         }
     }
-    return pleat_check_equal("A5", "held_bytes", sums->reserved[PLEAT_STAT_ALL],
+    return pleat_check_equal("A5", "held_bytes",
+                             sums->reserved[PLEAT_STAT_ALL] + allocator->asked_bytes,
                              (int64_t)allocator->held_bytes) &&
            pleat_check_equal("A3", "free blocks of the large pool",
                              sums->free_count[PLEAT_STAT_LARGE_POOL],

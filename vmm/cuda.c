@@ -4,7 +4,8 @@
  * addresses that are no multiples of the granularity: those are named here.
  *
  * Each operation makes the device's primary context current if another one is, and puts that back.
- * No lock: one thread at a time for a device; the driver itself takes calls from any.
+ * No lock: one thread at a time for a device, but for mem_alloc and clock_ns, which any may call at
+ * any time; the driver itself takes all calls from any.
  */
 #include "cuda_state.h"
 #include "vmm.h"
@@ -493,6 +494,7 @@ static pleat_status_t cuda_wrap(pleat_cuda_t *cuda, pleat_vmm_t **vmm_out)
         .event_synchronize = cuda_event_synchronize,
         .stream_wait_event = cuda_stream_wait_event,
         .stream_synchronize = cuda_stream_synchronize,
+        .ext_mem_alloc_apart = cuda_mem_alloc, /* it changes nothing of the device's record */
     };
     if (cuda->granularity_bytes != 0) {
         cuda_add_mapping(&ops);

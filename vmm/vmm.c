@@ -5,7 +5,8 @@
  *
  * What is refused here never reaches the device and is not counted. Outputs go through a local, so
  * that they stay untouched on failure whatever a backend does.
- * No lock: one thread at a time for a device, which the owner of the device sees to.
+ * No lock: one thread at a time for a device, which the owner of the device sees to; but for
+ * allocations apart (vmm.h), which touch the counters only at their begin and end.
  */
 #include "vmm.h"
 
@@ -241,10 +242,9 @@ static inline uint64_t vmm_begin(pleat_vmm_t *vmm, pleat_vmm_call_t call)
     return vmm->ops.clock_ns(vmm->self);
 }
 
-static inline pleat_status_t vmm_end(pleat_vmm_t *vmm, pleat_vmm_call_t call, uint64_t begin_ns,
-                                     pleat_status_t status)
+static inline pleat_status_t vmm_end_at(pleat_vmm_t *vmm, pleat_vmm_call_t call, uint64_t begin_ns,
+                                        uint64_t end_ns, pleat_status_t status)
 {
-    const uint64_t end_ns = vmm->ops.clock_ns(vmm->self);
     PLEAT_ASSERT(end_ns >= begin_ns);
     vmm->time_ns[call] += end_ns - begin_ns;
     if (status != PLEAT_OK &&
@@ -255,6 +255,12 @@ static inline pleat_status_t vmm_end(pleat_vmm_t *vmm, pleat_vmm_call_t call, ui
         vmm->observer(vmm->observer_context, call, begin_ns, end_ns, status);
     }
     return status;
+}
+
+static inline pleat_status_t vmm_end(pleat_vmm_t *vmm, pleat_vmm_call_t call, uint64_t begin_ns,
+                                     pleat_status_t status)
+{
+    return vmm_end_at(vmm, call, begin_ns, vmm->ops.clock_ns(vmm->self), status);
 }
 
 /* Kept out of line, so that the checks of the hot calls are one compare and a branch each. */
@@ -307,6 +313,37 @@ pleat_status_t pleat_vmm_mem_alloc(pleat_vmm_t *vmm, uint64_t bytes, pleat_devpt
     if (status == PLEAT_OK) {
         PLEAT_ASSERT(ptr != 0);
         *ptr_out = ptr;
+    }
+    return status;
+}
+
+bool pleat_vmm_allocates_apart(const pleat_vmm_t *vmm)
+{
+    return vmm->ops.ext_mem_alloc_apart != NULL;
+}
+
+void pleat_vmm_apart_begin(pleat_vmm_t *vmm, uint64_t bytes, pleat_vmm_apart_t *apart_out)
+{
+    PLEAT_ASSERT(pleat_vmm_allocates_apart(vmm));
+    PLEAT_ASSERT(bytes > 0);
+    *apart_out =
+        (pleat_vmm_apart_t){.bytes = bytes, .begin_ns = vmm_begin(vmm, PLEAT_VMM_CALL_MEM_ALLOC)};
+}
+
+void pleat_vmm_apart_run(const pleat_vmm_t *vmm, pleat_vmm_apart_t *apart)
+{
+    apart->status = vmm->ops.ext_mem_alloc_apart(vmm->self, apart->bytes, &apart->ptr);
+    apart->end_ns = vmm->ops.clock_ns(vmm->self);
+}
+
+pleat_status_t pleat_vmm_apart_end(pleat_vmm_t *vmm, const pleat_vmm_apart_t *apart,
+                                   pleat_devptr_t *ptr_out)
+{
+    const pleat_status_t status =
+        vmm_end_at(vmm, PLEAT_VMM_CALL_MEM_ALLOC, apart->begin_ns, apart->end_ns, apart->status);
+    if (status == PLEAT_OK) {
+        PLEAT_ASSERT(apart->ptr != 0);
+        *ptr_out = apart->ptr;
     }
     return status;
 }

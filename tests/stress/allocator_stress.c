@@ -2,13 +2,15 @@
  * allocator_stress: threads on one allocator, each with allocations of its own and some that it
  * frees for others. Every unit of memory has an owner: two live allocations that overlap are found
  * by whoever comes second. Now and then a thread has its requests go to a private pool of its own,
- * which it leaves with memory in use. At the end the counters must be those of an idle allocator
+ * which it leaves with memory in use. With `apart` the lock is given up while the device allocates,
+ * as often as not. At the end the counters must be those of an idle allocator
  * and nothing may be left on the device. Clean under the thread sanitizer.
  *
- * Usage: allocator_stress [THREADS [CALLS]]: 2 to 8 threads, calls of each. Returns 0 or 1.
+ * Usage: allocator_stress [THREADS [CALLS [apart]]]: 2 to 8 threads, calls of each. Returns 0 or 1.
  */
 #include <pleat/private_pool.h>
 
+#include "apart_device.h"
 #include "fixture.h"
 
 #include <inttypes.h>
@@ -37,6 +39,7 @@ typedef struct allocation {
 typedef struct stress {
     fixture_t fixture;
     uint64_t calls;
+    bool is_apart;
     _Atomic(allocation_t *) shared[SHARED_SLOTS];
     atomic_uchar *owners;      /* one a unit, by address modulo the table: 0 or a thread */
     atomic_uint failure_count; /* out of memory, which is no error here */
@@ -155,6 +158,13 @@ static void do_rare(worker_t *worker)
         pleat_options_t options = PLEAT_OPTIONS_INIT;
         options.limit_bytes =
             fixture_random_below(&worker->random, 2) == 0 ? PLEAT_NO_LIMIT : CAPACITY_BYTES / 2;
+        if (worker->stress->is_apart) {
+            options.release_lock_on_alloc = fixture_random_below(&worker->random, 4) != 0;
+            options.mode =
+                fixture_random_below(&worker->random, 8) == 0
+                    ? (pleat_mode_t)fixture_random_below(&worker->random, PLEAT_MODE_COUNT)
+                    : PLEAT_MODE_CLASSIC;
+        }
         fixture_set_options(f, &options);
         break;
     }
@@ -216,7 +226,7 @@ static void launch_work(const fixture_t *fixture)
 {
     for (pleat_stream_t stream = 1; stream <= 2; stream++) {
         const uint64_t nanoseconds = UINT64_C(20000000) * stream;
-        FIXTURE_REQUIRE(pleat_sim_launch(fixture->vmm, stream, nanoseconds) == PLEAT_OK, "launch");
+        FIXTURE_REQUIRE(pleat_sim_launch(fixture->sim, stream, nanoseconds) == PLEAT_OK, "launch");
     }
 }
 
@@ -243,11 +253,17 @@ int main(int argc, char **argv)
     static stress_t stress;
     const unsigned long thread_count = argc > 1 ? strtoul(argv[1], NULL, 10) : 4;
     stress.calls = argc > 2 ? strtoull(argv[2], NULL, 10) : 20000;
-    if (thread_count < 2 || thread_count > THREADS_MAX || stress.calls == 0) {
-        fprintf(stderr, "usage: %s [THREADS [CALLS]]: 2 to %d threads\n", argv[0], THREADS_MAX);
+    stress.is_apart = argc > 3 && strcmp(argv[3], "apart") == 0;
+    if (thread_count < 2 || thread_count > THREADS_MAX || stress.calls == 0 ||
+        (argc > 3 && !stress.is_apart)) {
+        fprintf(stderr, "usage: %s [THREADS [CALLS [apart]]]: 2 to %d threads\n", argv[0],
+                THREADS_MAX);
         return 1;
     }
-    stress.fixture = fixture_create(&(fixture_options_t){.capacity_bytes = CAPACITY_BYTES});
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    options.release_lock_on_alloc = stress.is_apart;
+    stress.fixture = fixture_create(&(fixture_options_t){
+        .capacity_bytes = CAPACITY_BYTES, .options = &options, .allocates_apart = stress.is_apart});
     stress.owners = calloc(OWNER_COUNT, sizeof(*stress.owners));
     FIXTURE_REQUIRE(stress.owners != NULL, "no host memory");
     launch_work(&stress.fixture);
@@ -257,6 +273,10 @@ int main(int argc, char **argv)
     FIXTURE_REQUIRE(stats.allocation[0].current == 0 && stats.active[0].current == 0 &&
                         stats.reserved_bytes[0].current == 0,
                     "an idle allocator holds something");
+    if (stress.is_apart) {
+        printf("%" PRIu64 " segments apart, %" PRIu64 " at once; ",
+               apart_device_count(stress.fixture.vmm), apart_device_most(stress.fixture.vmm));
+    }
     fixture_check_and_destroy(&stress.fixture);
     free(stress.owners);
     printf("%lu threads, %" PRIu64 " calls each, %u out of memory\n", thread_count, stress.calls,

@@ -3,6 +3,8 @@
  */
 #include "fixture.h"
 
+#include "apart_device.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +40,8 @@ fixture_t fixture_create(const fixture_options_t *options)
     sim_options.capacity_bytes = options->capacity_bytes;
     sim_options.is_backed = options->is_backed;
     sim_options.exports_chunks = options->exports_chunks;
-    FIXTURE_CALL(pleat_sim_create(&sim_options, &fixture.vmm));
+    FIXTURE_CALL(pleat_sim_create(&sim_options, &fixture.sim));
+    fixture.vmm = options->allocates_apart ? apart_device_create(fixture.sim) : fixture.sim;
     FIXTURE_CALL(pleat_allocator_create(options->options, fixture.vmm, &fixture.allocator));
     return fixture;
 }
@@ -80,18 +83,18 @@ void fixture_set_limit(const fixture_t *fixture, uint64_t limit_bytes)
 
 void fixture_set_busy(const fixture_t *fixture, pleat_stream_t stream)
 {
-    FIXTURE_CALL(pleat_sim_set_busy(fixture->vmm, stream));
+    FIXTURE_CALL(pleat_sim_set_busy(fixture->sim, stream));
 }
 
 void fixture_set_done(const fixture_t *fixture, pleat_stream_t stream)
 {
-    FIXTURE_CALL(pleat_sim_set_done(fixture->vmm, stream));
+    FIXTURE_CALL(pleat_sim_set_done(fixture->sim, stream));
 }
 
 void fixture_fail_call(const fixture_t *fixture, pleat_vmm_call_t call, uint64_t nth,
                        pleat_status_t status)
 {
-    FIXTURE_CALL(pleat_sim_fail_call(fixture->vmm, call, nth, status));
+    FIXTURE_CALL(pleat_sim_fail_call(fixture->sim, call, nth, status));
 }
 
 uint64_t fixture_calls(const fixture_t *fixture, pleat_vmm_call_t call)
@@ -113,7 +116,7 @@ pleat_stats_t fixture_stats(const fixture_t *fixture)
 fixture_state_t fixture_state(const fixture_t *fixture)
 {
     fixture_state_t state = {.stats = fixture_stats(fixture), .usage = PLEAT_SIM_USAGE_INIT};
-    FIXTURE_CALL(pleat_sim_read_usage(fixture->vmm, &state.usage));
+    FIXTURE_CALL(pleat_sim_read_usage(fixture->sim, &state.usage));
     FIXTURE_CALL(pleat_snapshot_take(fixture->allocator, &state.snapshot));
     return state;
 }
@@ -206,7 +209,7 @@ void fixture_check_and_destroy(fixture_t *fixture)
     fixture_check(fixture);
     pleat_allocator_destroy(fixture->allocator);
     pleat_sim_usage_t usage = PLEAT_SIM_USAGE_INIT;
-    FIXTURE_CALL(pleat_sim_read_usage(fixture->vmm, &usage));
+    FIXTURE_CALL(pleat_sim_read_usage(fixture->sim, &usage));
     FIXTURE_REQUIRE(usage.allocations == 0 && usage.allocated_bytes == 0 && usage.events == 0 &&
                         usage.ranges == 0 && usage.chunks == 0 && usage.mappings == 0 &&
                         usage.opened == 0,

@@ -17,11 +17,13 @@ typedef struct fixture_options {
     const pleat_options_t *options; /* of the allocator; NULL: the defaults */
     bool is_backed;                 /* of the device; so the next */
     bool exports_chunks;
+    bool allocates_apart; /* apart_device.h */
 } fixture_options_t;
 
 typedef struct fixture {
     pleat_vmm_t *vmm;
     pleat_allocator_t *allocator;
+    pleat_vmm_t *sim; /* for pleat_sim_*: the device, or what it is around */
 } fixture_t;
 
 /* Everything that can be seen of an allocator and its device, to be compared later. */

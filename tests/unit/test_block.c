@@ -169,3 +169,29 @@ Test(block, absorb_refuses_a_live_neighbour, .signal = SIGABRT, .timeout = 5)
     (void)pleat_block_absorb(&store, block, low);
 }
 #endif
+
+Test(block, objects_set_aside_are_for_nobody_else, .timeout = 5)
+{
+    pleat_block_store_t store = {0};
+    cr_assert(pleat_block_store_reserve(&store, 3));
+    pleat_block_t *kept = pleat_block_store_set_aside(&store, 3);
+    cr_expect(eq(sz, store.unused_count, PLEAT_BLOCKS_PER_SLAB - 3));
+    cr_expect(eq(sz, store.used_count, 0));
+    cr_assert(eq(ptr, pleat_block_store_set_aside(&store, 0), NULL));
+    size_t taken_count = 0;
+    for (; store.unused_count > 0; taken_count++) {
+        pleat_block_t *taken = pleat_block_store_take(&store);
+        for (const pleat_block_t *block = kept; block != NULL; block = block->child[1]) {
+            cr_assert(block != taken);
+        }
+    }
+    cr_expect(eq(sz, taken_count, PLEAT_BLOCKS_PER_SLAB - 3));
+    pleat_block_store_put_back(&store, kept);
+    pleat_block_store_put_back(&store, NULL);
+    cr_expect(eq(sz, store.unused_count, 3));
+    for (int i = 0; i < 3; i++) {
+        (void)pleat_block_store_take(&store);
+    }
+    cr_expect(eq(ptr, store.unused, NULL));
+    pleat_block_store_fini(&store);
+}

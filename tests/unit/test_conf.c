@@ -281,3 +281,19 @@ Test(conf, the_growth_factor_reaches_the_allocator)
     cr_assert(eq(int, pleat_conf_apply(&conf, 1, &options), PLEAT_OK));
     cr_expect(eq(dbl, options.pleated_growth_factor, 1.5));
 }
+
+Test(conf, the_lock_option_reaches_the_allocator)
+{
+    pleat_conf_t conf = conf_of("release_lock_on_hipmalloc:True");
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    cr_assert(eq(int, pleat_conf_apply(&conf, 1, &options), PLEAT_OK));
+    cr_expect(eq(u64, options.release_lock_on_alloc, 1));
+    char notice[200];
+    cr_expect(eq(sz, pleat_conf_notice(&conf, notice, sizeof notice), 0));
+    cr_expect(eq(sz, pleat_conf_mode_notice(&conf, PLEAT_MODE_CLASSIC, notice, sizeof notice), 0));
+    (void)pleat_conf_mode_notice(&conf, PLEAT_MODE_PLEATED, notice, sizeof notice);
+    cr_expect(eq(str, notice, "release_lock_on_cudamalloc without effect in mode pleated"));
+    conf = conf_of("release_lock_on_cudamalloc:False");
+    cr_assert(eq(int, pleat_conf_apply_runtime(&conf, &options), PLEAT_OK));
+    cr_expect(eq(u64, options.release_lock_on_alloc, 0));
+}

@@ -7,6 +7,7 @@
 #include "host_fault.h"
 
 #include "vmm/cuda_device.h"
+#include "vmm/vmm.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -101,6 +102,7 @@ Test(cuda, a_device_opens_and_closes, .timeout = 20)
     uint64_t bytes = 0;
     cr_expect(eq(str, (char *)pleat_vmm_name(vmms[0]), "cuda"));
     cr_expect(pleat_vmm_has_mapping(vmms[0]));
+    cr_expect(pleat_vmm_allocates_apart(vmms[0]));
     expect_ok(pleat_vmm_granularity(vmms[0], &bytes));
     cr_expect(eq(u64, bytes, GRANULE));
     const uint64_t before_ns = pleat_vmm_clock_ns(vmms[0]);

@@ -699,3 +699,38 @@ Test(vmm, an_observer_is_told_of_each_call, .timeout = 10)
     cr_expect(eq(u64, seen.count, 2));
     pleat_vmm_destroy(vmm);
 }
+
+/* ---- allocations apart ---- */
+
+Test(vmm, an_allocation_apart_is_counted_at_its_end, .timeout = 10)
+{
+    fake_t fake = {0};
+    pleat_vmm_ops_t ops = fake_ops();
+    pleat_vmm_t *vmm = fake_device(&fake);
+    cr_expect(not(pleat_vmm_allocates_apart(vmm)));
+    pleat_vmm_destroy(vmm);
+    ops.ext_mem_alloc_apart = fake_mem_alloc;
+    cr_assert(eq(int, pleat_vmm_create(&ops, &fake, &vmm), PLEAT_OK));
+    cr_assert(pleat_vmm_allocates_apart(vmm));
+    pleat_vmm_apart_t first;
+    pleat_vmm_apart_t second;
+    pleat_vmm_apart_begin(vmm, 512, &first);
+    pleat_vmm_apart_begin(vmm, 1024, &second);
+    pleat_vmm_apart_run(vmm, &second);
+    fake.status = PLEAT_ERR_OOM_DEVICE;
+    pleat_vmm_apart_run(vmm, &first);
+    pleat_vmm_counters_t counters = PLEAT_VMM_COUNTERS_INIT;
+    pleat_vmm_read_counters(vmm, &counters);
+    cr_expect(eq(u64, counters.calls[PLEAT_VMM_CALL_MEM_ALLOC], 2));
+    cr_expect(eq(u64, counters.time_ns[PLEAT_VMM_CALL_MEM_ALLOC], 0));
+    pleat_devptr_t ptr = 7;
+    cr_expect(eq(int, pleat_vmm_apart_end(vmm, &first, &ptr), PLEAT_ERR_OOM_DEVICE));
+    cr_expect(eq(u64, ptr, 7));
+    cr_expect(eq(int, pleat_vmm_apart_end(vmm, &second, &ptr), PLEAT_OK));
+    cr_expect(eq(u64, ptr, 4096 + 1024));
+    pleat_vmm_read_counters(vmm, &counters);
+    cr_expect(eq(u64, counters.calls[PLEAT_VMM_CALL_MEM_ALLOC], 2));
+    cr_expect(eq(u64, counters.failures[PLEAT_VMM_CALL_MEM_ALLOC], 1));
+    cr_expect(eq(u64, counters.time_ns[PLEAT_VMM_CALL_MEM_ALLOC], 100 + 200));
+    pleat_vmm_destroy(vmm);
+}

@@ -68,7 +68,7 @@ typedef enum pleat_conf_parser {
     X(BACKEND, "backend", "", "backend", CUDA, WORD, ANY, 0, 0, 1, "native|cudaMallocAsync",       \
       false, "who serves, chosen once; for cudaMallocAsync too it is Pleat, all else at default")  \
     X(RELEASE_LOCK_ON_CUDAMALLOC, "release_lock_on_cudamalloc", "release_lock_on_hipmalloc",       \
-      "release_lock_on_cudamalloc", CUDA, BOOL, ANY, 0, 0, 1, "", false,                           \
+      "release_lock_on_cudamalloc", CUDA, BOOL, ANY, 0, 0, 1, "", true,                            \
       "let other threads in while the device allocates")                                           \
     X(GRAPH_CAPTURE_RECORD_STREAM_REUSE, "graph_capture_record_stream_reuse", "",                  \
       "graph_capture_record_stream_reuse", CUDA, BOOL, ANY, 0, 0, 1, "", false,                    \

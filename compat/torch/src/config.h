@@ -21,13 +21,14 @@
 
 namespace pleat_torch {
 
-/* The options of PyTorch that decide where memory goes, as they were at one moment. */
+/* The options of PyTorch that an allocator has too, as they were at one moment. */
 struct SharedValues {
     size_t large_segment_bytes;
     size_t max_split_bytes;
     size_t max_non_split_rounding_bytes;
     double garbage_collection_threshold;
     bool is_expandable;
+    bool releases_lock;
     std::array<size_t, PLEAT_ROUNDUP_ENTRIES> roundup;
 
     static SharedValues read();

@@ -67,7 +67,10 @@ typedef enum pleat_mode {
       "pleated: give memory back that lay idle for this long; 0: never")                          \
     X(pleated_growth_factor, double, 1.0, 1.0, 1000000.0, "factor",                               \
       "pleated: when memory must be had, hold this many times what is held then, as far as the "  \
-      "limit and the device allow; 1: what is needed")
+      "limit and the device allow; 1: what is needed")                                            \
+    X(release_lock_on_alloc, uint64_t, 0, 0, 1, "flag",                                           \
+      "classic: 1: other threads may use the allocator while the device makes a segment, if the " \
+      "device can; 0: they wait")
 
 typedef struct pleat_options {
     size_t size;                                              /* set by PLEAT_OPTIONS_INIT */

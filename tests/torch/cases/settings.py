@@ -1,5 +1,6 @@
 """Settings that are changed while the program runs."""
 
+import threading
 import warnings
 
 import torch
@@ -119,6 +120,31 @@ class SettingsTest(Case):
         self.check_books()
         del small, again
         torch.cuda.empty_cache()
+
+    def test_threads_while_the_device_allocates(self):
+        apply_settings("expandable_segments:False,release_lock_on_cudamalloc:True")
+        self.assertTrue(settings()["release_lock_on_cudamalloc"])
+        wrong = []
+
+        def work(number):
+            for size in (21, 34, 47, 60):
+                held = tensor(size * MIB + number, number)
+                torch.cuda.empty_cache()
+                if not is_filled(held, number):
+                    wrong.append(number)
+                del held
+
+        try:
+            threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            apply_settings("release_lock_on_cudamalloc:False")
+        self.assertEqual(wrong, [])
+        self.assertFalse(settings()["release_lock_on_cudamalloc"])
+        self.check_books()
 
     def test_name_of_the_backend(self):
         name = torch.cuda.get_allocator_backend()

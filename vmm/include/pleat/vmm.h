@@ -93,6 +93,9 @@ typedef struct pleat_ipc_handle {
  *   peer_add      from now on set_access grants that device too; ERR_UNSUPPORTED if it cannot reach
  *                 this one's memory. The own device, or one that was added, changes nothing
  *   peer_remove   no longer; what was granted stays
+ * mem_alloc_apart is mem_alloc for several threads: it, and clock_ns with it, may be called while
+ * other calls of the device are on their way, others of its own too. A device without it is called
+ * by one thread at a time, and nobody else gets to use an allocator while its device allocates.
  * Optional operations are named ext_* and may be NULL; a group is all set or all NULL. New
  * operations are appended and covered by `size`.
  */
@@ -130,6 +133,7 @@ typedef struct pleat_vmm_ops {
     pleat_status_t (*ext_ipc_close)(void *self, pleat_devptr_t ptr);
     pleat_status_t (*ext_peer_add)(void *self, int device);
     pleat_status_t (*ext_peer_remove)(void *self, int device);
+    pleat_status_t (*ext_mem_alloc_apart)(void *self, uint64_t bytes, pleat_devptr_t *ptr_out);
 } pleat_vmm_ops_t;
 
 #define PLEAT_VMM_OPS_VERSION 1u
