@@ -306,6 +306,10 @@ pleat_status_t pleat_reclaim_chain(pleat_allocator_t *allocator, pleat_request_t
         return PLEAT_ERR_OOM_DEVICE;
     }
     status = pleat_reclaim_all(allocator);
+    if (status == PLEAT_OK) { /* ranges that gave pages back may have used up what was reserved */
+        status =
+            pleat_block_store_require(&allocator->blocks, request->backing->supply_block_count + 1);
+    }
     if (status != PLEAT_OK) {
         return status;
     }

@@ -7,6 +7,7 @@
 #include "core/serve.h"
 
 #include "fixture.h"
+#include "host_fault.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -375,4 +376,32 @@ Test(reclaim, flush_stops_at_a_device_error, .timeout = 5)
     cr_expect(eq(i64, fixture_stats(&f).num_device_free, 4), "failed ones do not count");
     cr_expect(eq(i64, fixture_stats(&f).num_sync_all_streams, 4));
     fixture_check_and_destroy(&f);
+}
+
+/* The ends of a block whose middle goes back need objects, and the request was here before. */
+Test(reclaim, pages_that_go_back_leave_objects_for_the_retry, .timeout = 5)
+{
+    for (int is_refused = 0; is_refused < 2; is_refused++) {
+        pleat_options_t options = default_options;
+        options.mode = PLEAT_MODE_TORCH_EXPANDABLE;
+        fixture_t f = fixture_create(&(fixture_options_t){.options = &options});
+        (void)fixture_alloc(&f, MIB(25), 0);
+        const pleat_devptr_t middle = fixture_alloc(&f, MIB(50), 0);
+        (void)fixture_alloc(&f, MIB(25), 0);
+        fixture_free(&f, middle);
+        options.mode = PLEAT_MODE_CLASSIC;
+        options.limit_bytes = MIB(110);
+        fixture_set_options(&f, &options);
+        pleat_block_store_t *store = &f.allocator->blocks;
+        pleat_block_t *others = pleat_block_store_set_aside(store, store->unused_count - 2);
+        host_fault_after(is_refused ? 1 : 0);
+        pleat_devptr_t ptr = 0;
+        cr_expect(eq(int, pleat_alloc(f.allocator, MIB(30), 0, &ptr),
+                     is_refused ? PLEAT_ERR_OOM_HOST : PLEAT_OK));
+        host_fault_after(0);
+        cr_expect(eq(i64, fixture_stats(&f).num_alloc_retries, is_refused ? 0 : 1));
+        cr_expect(eq(u64, f.allocator->held_bytes, is_refused ? MIB(80) : MIB(110)));
+        pleat_block_store_put_back(store, others);
+        fixture_check_and_destroy(&f);
+    }
 }
