@@ -2,9 +2,10 @@
  * allocator_stress: threads on one allocator, each with allocations of its own and some that it
  * frees for others. Every unit of memory has an owner: two live allocations that overlap are found
  * by whoever comes second. Now and then a thread has its requests go to a private pool of its own,
- * which it leaves with memory in use. With `apart` the lock is given up while the device allocates,
- * as often as not. At the end the counters must be those of an idle allocator
- * and nothing may be left on the device. Clean under the thread sanitizer.
+ * which it leaves with memory in use, or changes the mode for all. With `apart` the lock is given
+ * up while the device allocates, as often as not, and the mode is mostly the one that does so. At
+ * the end the counters must be those of an idle allocator and nothing may be left on the device.
+ * Clean under the thread sanitizer.
  *
  * Usage: allocator_stress [THREADS [CALLS [apart]]]: 2 to 8 threads, calls of each. Returns 0 or 1.
  */
@@ -29,7 +30,7 @@ enum {
 
 #define UNIT_BYTES UINT64_C(512)
 #define CAPACITY_BYTES (UINT64_C(1) << 27)
-#define OWNER_COUNT ((UINT64_C(1) << 32) / UNIT_BYTES) /* more addresses than the device uses */
+#define OWNER_COUNT ((UINT64_C(1) << 36) / UNIT_BYTES) /* more addresses than the device uses */
 
 typedef struct allocation {
     pleat_devptr_t ptr;
@@ -158,12 +159,12 @@ static void do_rare(worker_t *worker)
         pleat_options_t options = PLEAT_OPTIONS_INIT;
         options.limit_bytes =
             fixture_random_below(&worker->random, 2) == 0 ? PLEAT_NO_LIMIT : CAPACITY_BYTES / 2;
+        options.mode = (pleat_mode_t)fixture_random_below(&worker->random, PLEAT_MODE_COUNT);
         if (worker->stress->is_apart) {
             options.release_lock_on_alloc = fixture_random_below(&worker->random, 4) != 0;
-            options.mode =
-                fixture_random_below(&worker->random, 8) == 0
-                    ? (pleat_mode_t)fixture_random_below(&worker->random, PLEAT_MODE_COUNT)
-                    : PLEAT_MODE_CLASSIC;
+            if (fixture_random_below(&worker->random, 8) != 0) {
+                options.mode = PLEAT_MODE_CLASSIC;
+            }
         }
         fixture_set_options(f, &options);
         break;
