@@ -8,10 +8,11 @@ settings are those of PYTORCH_CUDA_ALLOC_CONF, which is set here before torch is
 
     record_session.py OUT.oracle.gz --seed 7 [--settings S] [--limit-mib N] [--streams N] [--calls N]
                       [--sizes mixed|small|large|edge] [--busy] [--pools] [--filter thread|all|both]
-                      [--once] [--nested] [--snapshots] [--options]
+                      [--once] [--nested] [--snapshots] [--options] [--record-all]
 
---pools needs --streams 3 or more, of which stream 2 is the only one that is recorded. --once
-deletes every pool after one use; --nested opens two redirections at times.
+--pools needs --streams 3 or more, of which stream 2 is the only one that is recorded, unless
+--record-all is given; that and --busy exclude each other. --once deletes every pool after one use;
+--nested opens two redirections at times.
 """
 import argparse
 import bisect
@@ -38,9 +39,13 @@ def parse_arguments():
     parser.add_argument("--nested", action="store_true", help="two redirections at a time, too")
     parser.add_argument("--snapshots", action="store_true", help="snapshots now and then")
     parser.add_argument("--options", action="store_true", help="change options at run time")
+    parser.add_argument("--record-all", action="store_true",
+                        help="record any stream, not stream 2 alone")
     arguments = parser.parse_args()
     if (arguments.pools or arguments.busy) and arguments.streams < 3:
         parser.error("--pools and --busy use stream 2: give --streams 3 or more")
+    if arguments.record_all and arguments.busy:
+        parser.error("--record-all and --busy exclude each other")
     return arguments
 
 
@@ -48,10 +53,11 @@ class Orders:
     """What the lines ` deferred`, ` stale` and ` freeable` say, derived from the events.
 
     PyTorch keeps frees that are put off, and pools that may give memory back, in hash tables, whose
-    order it does not log. Frees that a call resolves complete at once, or become events of the one
-    stream that is recorded, which complete in the order of their queue; so the order in which they
-    complete, whenever that is, is an order of the table. A free that should have become an event
-    but completed before others did that come first, or without its event, was stale.
+    order it does not log. Frees that a call resolves complete at once, or become events of the
+    streams that were recorded, which complete in the order of their queues; so with one stream the
+    order in which they complete, whenever that is, is an order of the table, and with several it is
+    one queue by queue. A free that should have become an event but completed before others did that
+    come first, or without its event, was stale.
     """
 
     def __init__(self):
@@ -97,12 +103,20 @@ class Orders:
         return kind in ("alloc", "oom", "empty") or (kind == "pool_delete" and
                                                      self.uses[pool] == 0)
 
+    def asked(self, number):
+        """The streams that a free waits for by events, as far as they were recorded outside."""
+        return {stream for stream, is_captured in self.used[number].items() if not is_captured}
+
     def is_stale(self, number, completed, early, is_poll, pool):
         """Did a free that should have become an event complete without it? early are those that
-        complete before all events of this call; pool is the one that the call deletes, or None."""
+        complete before all events of this call, or have events in front of them in every queue;
+        pool is the one that the call deletes, or None. Queues are visited in the order of a hash
+        table, so a free behind another one in all queues of that is the last of the two."""
         if number not in completed:
             return False
-        if any(other in early for other in completed[completed.index(number) + 1:]):
+        asked = self.asked(number)
+        if any(other in early and (other in self.deferred or set(self.used[other]) <= asked)
+               for other in completed[completed.index(number) + 1:]):
             return True
         if pool is not None:
             return self.pools[number] != pool
@@ -455,7 +469,7 @@ class Program:
         if self.rare_step(drawn):
             return
         if live and arguments.streams > 1 and 0.06 < drawn < 0.2:
-            only = arguments.busy or arguments.pools
+            only = arguments.busy or (arguments.pools and not arguments.record_all)
             recorder.record(rng.choice(live), 2 if only else rng.randrange(arguments.streams))
         elif live and rng.random() < (0.5 if len(live) < self.wanted else 0.7):
             recorder.free(rng.choice(live))

@@ -60,7 +60,8 @@ Test(session_check, every_classic_recording_is_repeated, .timeout = 120)
                                         "lib_pools_gc",
                                         "lib_pools_nested",
                                         "lib_pools_once",
-                                        "lib_pools_options"};
+                                        "lib_pools_options",
+                                        "lib_pools_streams"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char name[64];
         (void)snprintf(name, sizeof(name), "sessions/%s.oracle.xz", names[i]);
@@ -131,7 +132,8 @@ Test(session_check, every_expandable_recording_is_repeated, .timeout = 120)
                                         "lib_pools_x",
                                         "lib_pools_x_capped",
                                         "lib_pools_x_full",
-                                        "lib_pools_x_options"};
+                                        "lib_pools_x_options",
+                                        "lib_pools_x_streams"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char name[64];
         (void)snprintf(name, sizeof(name), "sessions/%s.oracle.xz", names[i]);
