@@ -66,6 +66,43 @@ def cuda_include_dirs():
     return found[:1]
 
 
+def shared_cxx_libraries():
+    """Full paths of the C++ libraries in use here: PyTorch's, whose streams and exceptions we share."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        mapped = [fields[5] for fields in (line.rstrip("\n").split(None, 5) for line in maps) if len(fields) == 6]
+    found = []
+    for name in ("libstdc++.so.6", "libgcc_s.so.1"):
+        paths = [path for path in mapped if os.path.basename(path).startswith(name)]
+        if paths and os.path.isfile(paths[0]):
+            found.append(paths[0])
+    return found
+
+
+def check_linked(module):
+    """Refuse a module with a C++ library of its own: mixed with PyTorch's it crashes, say where a
+    number is written into a message."""
+
+    def read(*options):
+        command = ["readelf", "--wide", *options, str(module)]
+        return subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, "LC_ALL": "C"}
+        ).stdout
+
+    is_shared = re.search(r"\(NEEDED\).*\[libstdc\+\+\.so\.6\]", read("--dynamic")) is not None
+    symbols = [line.split() for line in read("--symbols").splitlines()]
+    # Members of std::ostream that the headers leave to the library.
+    own = [row[7] for row in symbols if len(row) >= 8 and row[6] != "UND" and row[7].startswith("_ZNSo9_M_insert")]
+    if own or not is_shared:
+        Path(module).unlink()
+        sys.exit(
+            f"pleat_torch: the linker put a copy of libstdc++ into {Path(module).name}"
+            + (f" ({own[0]})" if own else "")
+            + ", which must use the shared libstdc++.so.6 that PyTorch uses.\nLook for "
+            "-static-libstdc++ in LDFLAGS, CXXFLAGS and the compiler's own settings, and for a "
+            "libstdc++.so in what `c++ -print-search-dirs` lists."
+        )
+
+
 INCLUDE_DIRS = [
     str(ROOT / name)
     for name in (
@@ -110,6 +147,12 @@ def compile_c(source, folder):
     return str(target)
 
 
+# All names stay inside, so that what else is in the process does not matter, but those of objects
+# that c10's headers define in every library, and of which a process has one: say the configuration,
+# a local of an inline function. Functions, their locals and guards, types, their names and tables.
+SHARED_NAMES = ("N", "NK", "ZN", "ZNK", "GVN", "GVZN", "GVZNK", "TIN", "TSN", "TVN")
+
+
 class BuildBackend(cpp_extension.BuildExtension):
     """Compiles the C sources first: PyTorch's own build knows C++ only."""
 
@@ -120,13 +163,16 @@ class BuildBackend(cpp_extension.BuildExtension):
         with ThreadPoolExecutor(jobs) as pool:
             objects = list(pool.map(lambda source: compile_c(source, folder), c_sources()))
             plugin = list(pool.map(lambda source: compile_c(source, folder), plugin_sources()))
-        # The library's names stay inside, so that another copy in the process does not matter.
         script = folder / "names.map"
-        script.write_text("{ local: pleat_*; };\n")
+        shown = ["PyInit__C"] + [f"_Z{kind}3c10*" for kind in SHARED_NAMES]
+        script.write_text("{ global: " + "; ".join(shown) + "; local: *; };\n")
+        # These go before what the compiler adds by itself, which may be a static library.
         for extension in self.extensions:
-            extension.extra_objects = objects
+            extension.extra_objects = objects + shared_cxx_libraries()
             extension.extra_link_args = [f"-Wl,--version-script={script}", "-pthread", "-ldl", "-lm"]
         super().build_extensions()
+        for extension in self.extensions:
+            check_linked(self.get_ext_fullpath(extension.name))
         self.link_plugin(plugin + objects)
 
     def link_plugin(self, objects):

@@ -15,6 +15,12 @@ assert not pleat_torch.is_installed()
 fails(RuntimeError, "install() was not called", pleat_torch.mode)
 fails(RuntimeError, "install() was not called", pleat_torch.set_options, "expandable_segments:True")
 """),
+    ("numbers in errors", {}, """
+import pleat_torch
+pleat_torch.install()
+fails(ValueError, "no device 1000", pleat_torch.stats, 1000)
+fails(RuntimeError, "invalid fraction:2.5. Please", torch._C._cuda_setMemoryFraction, 2.5, 0)
+"""),
     ("wrong modes and texts change nothing", {}, """
 import pleat_torch
 fails(ValueError, "'fast'; modes are classic, torch_expandable and pleated", pleat_torch.install, "fast")
