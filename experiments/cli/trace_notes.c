@@ -52,6 +52,12 @@ static void pleat_cli_trace_origin_warn(const pleat_trace_t *trace)
         pleat_cli_warn("%s: %llu entries of unknown actions are left out", name,
                        (unsigned long long)origin->unknown_count);
     }
+    if (origin->skipped_count > 0) {
+        pleat_cli_warn("%s: its history was recorded without %s; put in beside the other half of "
+                       "each free: %llu",
+                       name, pleat_action_name(origin->skipped_action),
+                       (unsigned long long)origin->skipped_count);
+    }
     if (origin->early_count > 0) {
         pleat_cli_warn("%s: %llu entries have times before that of the first, which counts instead",
                        name, (unsigned long long)origin->early_count);
@@ -75,6 +81,7 @@ static void pleat_cli_trace_origin_json(const pleat_trace_origin_t *origin, json
                 {"segments_before_bytes", origin->segment_bytes},
                 {"events_in_private_pools", origin->private_count},
                 {"unknown_actions", origin->unknown_count},
+                {"frees_recorded_by_half", origin->skipped_count},
                 {"times_before_the_first", origin->early_count},
                 {"end_differs", origin->differs_count}};
 

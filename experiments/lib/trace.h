@@ -37,7 +37,9 @@ typedef struct pleat_trace_origin {
     uint64_t early_count;   /* entries with a time before the first one's, which counts instead */
     uint64_t differs_count; /* blocks on whose state at the end history and segments disagree */
     uint64_t guess_count;   /* of a rebuilt one: blocks whose size had to be guessed */
+    uint64_t skipped_count; /* halves of frees that were not recorded, see snapshot_skipped */
     uint32_t device;
+    pleat_action_t skipped_action; /* of these */
     bool is_rebuilt; /* the prefix makes the very blocks that were there, free ones included */
 } pleat_trace_origin_t;
 

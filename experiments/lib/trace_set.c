@@ -81,9 +81,18 @@ static pleat_status_t set_add_device(pleat_trace_set_t *set, const char *file, u
         pleat_error_set("%s: no memory to read it", file);
         return PLEAT_ERR_OOM_HOST;
     }
-    const pleat_status_t status =
-        pleat_trace_snapshot_convert(snapshot, device, name, &set->traces[set->count]);
-    set->count += status == PLEAT_OK ? 1 : 0;
+    pleat_snapshot_skipped_t *skipped = &set->skipped[device];
+    pleat_status_t status = pleat_snapshot_skipped_fill(&set->snapshot->histories[device], skipped);
+    if (status != PLEAT_OK) {
+        pleat_error_set("%s: no memory to read it", file);
+    } else {
+        status = pleat_trace_snapshot_convert(snapshot, device, name, &set->traces[set->count]);
+    }
+    if (status == PLEAT_OK) {
+        set->traces[set->count]->origin.skipped_count = skipped->count;
+        set->traces[set->count]->origin.skipped_action = skipped->action;
+        set->count++;
+    }
     free(name);
     return status;
 }
@@ -99,7 +108,8 @@ static pleat_status_t set_fill(pleat_input_t *input, const pleat_trace_set_optio
     const pleat_torch_snapshot_t *snapshot = set->snapshot;
     char *file = pleat_file_base_name(pleat_input_name(input));
     set->traces = calloc((size_t)snapshot->history_count + 1, sizeof(pleat_trace_t *));
-    if (file == NULL || set->traces == NULL) {
+    set->skipped = calloc((size_t)snapshot->history_count + 1, sizeof(*set->skipped));
+    if (file == NULL || set->traces == NULL || set->skipped == NULL) {
         free(file);
         return set_no_memory(input);
     }
@@ -168,6 +178,10 @@ void pleat_trace_set_fini(pleat_trace_set_t *set)
         pleat_trace_destroy(set->traces[i]);
     }
     free(set->traces);
+    for (uint64_t i = 0; set->skipped != NULL && i < set->snapshot->history_count; i++) {
+        free(set->skipped[i].entries);
+    }
+    free(set->skipped);
     pleat_torch_snapshot_destroy(set->snapshot);
     *set = (pleat_trace_set_t){.count = 0};
 }

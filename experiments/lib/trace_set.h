@@ -6,6 +6,7 @@
 #ifndef PLEAT_EXPERIMENTS_TRACE_SET_H
 #define PLEAT_EXPERIMENTS_TRACE_SET_H
 
+#include "snapshot_skipped.h"
 #include "trace.h"
 
 #include <pleat/torch_snapshot.h>
@@ -22,7 +23,8 @@ typedef struct pleat_trace_set {
     size_t count;
     bool has_settings; /* those of a snapshot */
     pleat_torch_settings_t settings;
-    pleat_torch_snapshot_t *snapshot; /* NULL: of no snapshot */
+    pleat_torch_snapshot_t *snapshot;  /* NULL: of no snapshot */
+    pleat_snapshot_skipped_t *skipped; /* what was put into its histories; NULL: of no snapshot */
 } pleat_trace_set_t;
 
 /**

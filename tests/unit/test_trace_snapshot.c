@@ -171,6 +171,60 @@ Test(trace_snapshot, times_that_go_back, .timeout = 20)
     pleat_trace_set_fini(&set);
 }
 
+/* Frees of which one half was not recorded. */
+#define SKIPPED(first, second)                                                       \
+    "{'device_traces': [[{'action': 'alloc', 'addr': 512, 'size': 1, 'time_us': 1}," \
+    "{'action': '" first "', 'addr': 512, 'size': 1, 'time_us': 2},"                 \
+    "{'action': 'alloc', 'addr': 512, 'size': 2, 'time_us': 3},"                     \
+    "{'action': '" second "', 'addr': 512, 'size': 2, 'time_us': 4}]]}"
+
+Test(trace_snapshot, frees_recorded_by_half, .timeout = 20)
+{
+    static const struct {
+        const char *text;
+        pleat_action_t skipped;
+    } cases[] = {
+        {SKIPPED("free_completed", "free_completed"), PLEAT_ACTION_FREE_REQUESTED},
+        {SKIPPED("free_requested", "free_requested"), PLEAT_ACTION_FREE_COMPLETED},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        pleat_trace_set_t set;
+        cr_assert(load_text(cases[i].text, NULL, &set) == PLEAT_OK);
+        const pleat_trace_origin_t *origin = &set.traces[0]->origin;
+        cr_expect(eq(u64, origin->skipped_count, 2));
+        cr_expect(origin->skipped_action == cases[i].skipped);
+        cr_expect(eq(u64, origin->prefix_count, 0));
+        expect_events(set.traces[0], "alloc 200 1 0 0\n"
+                                     "free_requested 200 1 0 1\n"
+                                     "free_completed 200 1 0 1\n"
+                                     "alloc 200 2 0 2\n"
+                                     "free_requested 200 2 0 3\n"
+                                     "free_completed 200 2 0 3\n");
+        pleat_trace_set_fini(&set);
+    }
+}
+
+Test(trace_snapshot, frees_of_which_no_half_is_missing, .timeout = 20)
+{
+    static const char *const texts[] = {
+        SKIPPED("free_requested", "free_completed"), /* both are there */
+        SKIPPED("segment_free", "segment_alloc"),    /* neither */
+        /* Waiting at the beginning, waiting at the end: nothing shows that a half is missing. */
+        "{'device_traces': [[{'action': 'free_completed', 'addr': 512, 'size': 1},"
+        "{'action': 'alloc', 'addr': 512, 'size': 1}]]}",
+        "{'device_traces': [[{'action': 'alloc', 'addr': 512, 'size': 1},"
+        "{'action': 'free_requested', 'addr': 512, 'size': 1}]]}",
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        pleat_trace_set_t set;
+        const bool is_read = load_text(texts[i], NULL, &set) == PLEAT_OK;
+        cr_assert(is_read, "%s", pleat_last_error());
+        cr_expect(eq(u64, set.traces[0]->origin.skipped_count, 0));
+        cr_expect(set.skipped[0].entries == NULL);
+        pleat_trace_set_fini(&set);
+    }
+}
+
 /* ---- sets ---- */
 
 Test(trace_snapshot, one_device_of_several, .timeout = 20)
@@ -436,4 +490,23 @@ Test(trace_snapshot, without_host_memory, .timeout = 60)
         }
         cr_expect(has_loaded);
     }
+}
+
+Test(trace_snapshot, frees_by_half_without_host_memory, .timeout = 60)
+{
+    pickle_bytes_t bytes = pickle_text(SKIPPED("free_completed", "free_completed"));
+    bool has_loaded = false;
+    for (uint64_t nth = 1; nth < 300 && !has_loaded; nth++) {
+        pleat_trace_set_t set = {.count = 0};
+        pleat_input_t *input = input_fixture_open(bytes.data, bytes.count);
+        host_fault_after(nth);
+        const pleat_status_t status = pleat_trace_set_load_input(input, NULL, &set);
+        host_fault_after(0);
+        pleat_input_close(input);
+        has_loaded = status == PLEAT_OK;
+        cr_expect(has_loaded || status == PLEAT_ERR_OOM_HOST, "%s", pleat_last_error());
+        pleat_trace_set_fini(&set);
+    }
+    cr_expect(has_loaded);
+    free(bytes.data);
 }
