@@ -98,7 +98,9 @@ static void pleat_cli_compare_print_modes(const pleat_cli_replay_options_t *opti
     for (size_t i = 0; i < options->mode_count; i++) {
         (void)printf("%s%s", i == 0 ? "" : ", ", pleat_mode_name(options->modes[i]));
     }
-    (void)puts(" (all that are available; --modes chooses).");
+    (void)puts(" (all that are available; --modes chooses).\n"
+               "classic is PyTorch's default, torch_expandable PyTorch with "
+               "expandable_segments:True,\npleated PyTorch on Pleat.");
 }
 
 /* A table of all traces if each has one row, a table a trace otherwise. */
