@@ -48,6 +48,12 @@ static int pleat_cli_stats_print(const void *context, const pleat_cli_final_stat
         pleat_cli_stats_put(object, pleat_memory_stats_own_name(i), own[i]);
     }
     /* The object is that of memory_stats() and our counters, unless there is something to say. */
+    if (object && final->is_one_of_several) {
+        (void)json_object_set_new(object, "file", pleat_cli_json_text(final->path));
+    }
+    if (object && final->is_one_of_several && final->has_device) {
+        (void)json_object_set_new(object, "device", json_integer(final->device));
+    }
     if (options->is_json && json_object_size(final->warnings) > 0) {
         (void)json_object_set(object, "warnings", final->warnings);
     }

@@ -40,9 +40,12 @@ static int pleat_cli_summary_print(const void *context, const pleat_cli_final_st
     if (call->options.is_json) {
         json_t *warnings = final->warnings ? json_incref(final->warnings) : json_object();
 
-        return pleat_cli_json_print(json_pack("{s:o, s:s, s:o}", "file",
-                                              pleat_cli_json_text(final->path), "summary", text,
-                                              "warnings", warnings));
+        json_t *object = json_pack("{s:o, s:s, s:o}", "file", pleat_cli_json_text(final->path),
+                                   "summary", text, "warnings", warnings);
+        if (object && final->has_device) {
+            (void)json_object_set_new(object, "device", json_integer(final->device));
+        }
+        return pleat_cli_json_print(object);
     }
     (void)fputs(text, stdout);
     return PLEAT_CLI_EXIT_GOOD;

@@ -62,13 +62,30 @@ typedef struct pleat_cli_final_call {
     const pleat_cli_replay_options_t *options;
     pleat_cli_report_fn_t report;
     const void *context;
+    int file_count;
 } pleat_cli_final_call_t;
+
+/* Which of several reports this one is. */
+static void pleat_cli_final_stats_print_heading(const pleat_cli_final_stats_t *final)
+{
+    char name[4096];
+
+    (void)pleat_cli_escape(final->path, name, sizeof(name));
+    (void)printf("# %s", strcmp(name, "-") == 0 ? "standard input" : name);
+    if (final->has_device) {
+        (void)printf(", device %u", final->device);
+    }
+    (void)putchar('\n');
+}
 
 /* Report, and return the worst exit status so far. */
 static int pleat_cli_final_stats_give(const pleat_cli_final_call_t *call,
                                       pleat_cli_final_stats_t *final, int exit_status)
 {
     if (exit_status != PLEAT_CLI_EXIT_USAGE) {
+        if (final->is_one_of_several && !call->options->is_json) {
+            pleat_cli_final_stats_print_heading(final);
+        }
         int printed = call->report(call->context, final);
 
         exit_status = printed > exit_status ? printed : exit_status;
@@ -111,7 +128,10 @@ static int pleat_cli_final_stats_traces(const pleat_cli_final_call_t *call, plea
         return pleat_cli_error("%s", pleat_last_error());
     }
     for (size_t i = 0; i < set.count && exit_status != PLEAT_CLI_EXIT_USAGE; i++) {
-        pleat_cli_final_stats_t final = {.path = path, .stats = PLEAT_STATS_INIT};
+        pleat_cli_final_stats_t final = {.path = path,
+                                         .stats = PLEAT_STATS_INIT,
+                                         .is_one_of_several =
+                                             call->file_count > 1 || set.count > 1};
         int status = pleat_cli_final_stats_trace(call, &set, i, &final);
 
         exit_status = status > exit_status ? status : exit_status;
@@ -122,7 +142,8 @@ static int pleat_cli_final_stats_traces(const pleat_cli_final_call_t *call, plea
 
 static int pleat_cli_final_stats_file(const pleat_cli_final_call_t *call, const char *path)
 {
-    pleat_cli_final_stats_t final = {.path = path, .stats = PLEAT_STATS_INIT};
+    pleat_cli_final_stats_t final = {
+        .path = path, .stats = PLEAT_STATS_INIT, .is_one_of_several = call->file_count > 1};
     pleat_input_t *input = NULL;
     int exit_status = PLEAT_CLI_EXIT_GOOD;
 
@@ -153,7 +174,7 @@ static int pleat_cli_final_stats_file(const pleat_cli_final_call_t *call, const 
 int pleat_cli_final_stats_report(const pleat_cli_replay_options_t *options, int count, char **paths,
                                  pleat_cli_report_fn_t report, const void *context)
 {
-    const pleat_cli_final_call_t call = {options, report, context};
+    const pleat_cli_final_call_t call = {options, report, context, count};
     int exit_status = PLEAT_CLI_EXIT_GOOD;
 
     for (int i = 0; i < count && exit_status != PLEAT_CLI_EXIT_USAGE; i++) {

@@ -24,13 +24,15 @@ typedef struct pleat_cli_final_stats {
     json_t *warnings; /* of a trace, see trace_notes; NULL: of no trace */
     bool has_device;  /* of a memory snapshot */
     uint32_t device;
+    bool is_one_of_several; /* reports of the call; one in text has a heading then */
 } pleat_cli_final_stats_t;
 
 /* Prints the report of one file. 0, or an exit status after a message. */
 typedef int (*pleat_cli_report_fn_t)(const void *context, const pleat_cli_final_stats_t *final);
 
 /**
- * Read each file to its end and report.
+ * Read each file to its end and report. In front of each of several reports in text stands a line
+ * "# FILE" or "# FILE, device N".
  * @return the exit status of the command.
  */
 int pleat_cli_final_stats_report(const pleat_cli_replay_options_t *options, int count, char **paths,
