@@ -153,15 +153,14 @@ pleat_status_t pleat_free(pleat_allocator_t *allocator, pleat_devptr_t ptr)
     return status;
 }
 
-/* As PyTorch does, a use that was noted before counts as recorded during the redirection when it is
- * recorded again; pleated mode waits for it all the same. */
+/* PyTorch takes every use that is recorded during a redirection for a captured one, also one that
+ * was noted before. Another thread's work may be real: pleated mode waits for all. */
 static pleat_status_t allocator_note_use(pleat_allocator_t *allocator, pleat_block_t *block,
                                          pleat_stream_t stream)
 {
-    const pleat_wait_t *before = block->uses;
     const pleat_status_t status = pleat_waiting_note(&allocator->waiting, block, stream);
     if (status == PLEAT_OK && pleat_allocator_is_redirecting(allocator) &&
-        (block->uses != before || allocator->options.mode != PLEAT_MODE_PLEATED)) {
+        allocator->options.mode != PLEAT_MODE_PLEATED) {
         pleat_waiting_mark_captured(block, stream);
     }
     return status;

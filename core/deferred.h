@@ -4,9 +4,10 @@
  * that other streams used ends only later. Until then the block waits without an event and keeps
  * its uses.
  *
- * When a free is resolved, uses that were recorded while requests were redirected are dropped: they
- * were part of a capture, or of work that the end of the redirection is ordered behind. The others
- * get their events, and without any the free is complete.
+ * When a free is resolved, uses that were recorded while requests were redirected are dropped in
+ * the modes of PyTorch: they were part of a capture, or of work that the end of the redirection is
+ * ordered behind. The others get their events, and without any the free is complete. In pleated
+ * mode all get them: what another thread recorded meanwhile may be work that nobody waits for.
  *
  * Source: PyTorch 2.11's allocator, but for one flaw: there the note that a use was recorded during
  * a capture outlives its block, and may drop uses of another one.

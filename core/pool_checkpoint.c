@@ -120,7 +120,9 @@ static pleat_status_t checkpoint_take(pleat_allocator_t *allocator, pleat_pool_i
     pleat_private_pool_t *pool = NULL;
     pleat_status_t status = checkpoint_find_pool(allocator, id, 0, &pool);
     if (status == PLEAT_OK && !pleat_allocator_is_redirecting(allocator)) {
-        status = pleat_retire_resolve(allocator);
+        /* In pleated mode captured uses get events, too, which are complete by now. */
+        status = allocator->options.mode == PLEAT_MODE_PLEATED ? pleat_retire_poll(allocator)
+                                                               : pleat_retire_resolve(allocator);
     }
     if (status != PLEAT_OK) {
         return status;

@@ -27,7 +27,7 @@ struct pleat_wait {
     pleat_block_t *block;
     pleat_stream_t stream;
     pleat_event_t event;
-    bool is_captured; /* recorded while requests were redirected: no event will come of it if the
+    bool is_captured; /* counts as recorded inside a redirection: no event will come of it if the
                          free is put off, see deferred.h */
 };
 
@@ -88,7 +88,7 @@ PLEAT_NODISCARD pleat_status_t pleat_waiting_begin(pleat_waiting_t *waiting, ple
 /* Drop the uses of a block that no free will wait for. */
 void pleat_waiting_drop_uses(pleat_waiting_t *waiting, pleat_block_t *block);
 
-/* The use of @p block by @p stream, which must be noted, was recorded while requests were
+/* The use of @p block by @p stream, which must be noted, counts as recorded while requests were
  * redirected. */
 void pleat_waiting_mark_captured(pleat_block_t *block, pleat_stream_t stream);
 

@@ -292,8 +292,8 @@ static void run_record(run_t *run, const pleated_call_t *call)
         delayed_device_join(run->device, call->stream, live->stream);
         launch(run, call->id, call->stream, true, call->duration_ns);
         live->is_shared = true;
-        if (pleated_pools_are_redirecting(&run->pools)) {
-            /* Captured work comes back to the stream that it began on. */
+        if (pleated_pools_are_redirecting(&run->pools) && run->options.mode != PLEAT_MODE_PLEATED) {
+            /* Captured work comes back to the stream that it began on; other work PyTorch loses. */
             delayed_device_join(run->device, live->stream, call->stream);
         }
     }

@@ -285,6 +285,24 @@ Test(pool_checkpoint, taking_one_resolves_what_was_put_off, .timeout = 5)
     finish(&bench);
 }
 
+/* Nothing of a capture is left on its streams, so that the events of its uses are complete. */
+Test(pool_checkpoint, captured_uses_are_no_obstacle, .timeout = 5)
+{
+    for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
+        bench_t bench = create(modes[m], 0);
+        pleat_allocator_t *a = bench.f.allocator;
+        const pleat_devptr_t ptr = fixture_alloc(&bench.f, 1000, 0);
+        fixture_record(&bench.f, ptr, 1);
+        fixture_free(&bench.f, ptr);
+        cr_assert(eq(int, pleat_pool_end(a, id), PLEAT_OK));
+        pleat_pool_checkpoint_destroy(take(&bench));
+        cr_expect(eq(i64, fixture_stats(&bench.f).active[PLEAT_STAT_ALL].current, 0));
+        cr_assert(eq(int, pleat_pool_begin(a, id, NULL, NULL), PLEAT_OK));
+        cr_assert(eq(int, pleat_pool_release(a, id), PLEAT_OK));
+        finish(&bench);
+    }
+}
+
 /* With a split limit, oversize segments of a pool may go while it is in use. */
 Test(pool_checkpoint, a_segment_that_is_gone_is_told, .timeout = 5)
 {

@@ -14,8 +14,10 @@
  * While any redirection of an allocator is open, in whatever thread, no event is looked at, no
  * memory is flushed for a retry, and the free of a block that other streams used is put off until a
  * request without redirection comes: a stream may be capturing, and an event would end up in the
- * graph. That is PyTorch's rule, and holds in all modes. Pleated mode then takes no memory across
- * streams either, and gives none back.
+ * graph. That is PyTorch's rule, and holds in all modes. Uses that are recorded meanwhile are taken
+ * for captured work and not waited for afterwards; pleated mode waits for them, as they may be real
+ * work of another thread. Pleated mode then takes no memory across streams either, and gives none
+ * back.
  *
  * Threads: every function may be called from any thread; each takes the allocator's lock. A failed
  * call changes nothing. NULL for an argument that is needed is PLEAT_ERR_INVALID.
@@ -131,8 +133,9 @@ PLEAT_API PLEAT_NODISCARD pleat_status_t pleat_pool_set_no_split(pleat_allocator
 
 /**
  * Give the cached memory of one freeable pool back to the device, after waiting for its own freed
- * blocks; while a redirection is open without a wait, and in pleated mode not at all. A pool that
- * is not freeable, or unknown, is left alone.
+ * blocks. While a redirection is open it does not wait for them, and memory of pleated mode stays;
+ * the device may still wait for work before it takes the rest. A pool that is not freeable, or
+ * unknown, is left alone.
  * @retval PLEAT_ERR_DRIVER  as pleat_empty_cache.
  * @par Threads any.   @par Cost one device free a segment.
  */
@@ -196,7 +199,7 @@ PLEAT_API void pleat_pool_delta_fini(pleat_pool_delta_t *delta);
 
 typedef struct pleat_pointer_info {
     size_t size;
-    pleat_devptr_t block_address; /* of the live block around the pointer */
+    pleat_devptr_t block_address; /* of the live block */
     uint64_t block_bytes;
     uint64_t requested_bytes;
     pleat_devptr_t segment_address; /* what a snapshot shows as its segment */
