@@ -235,6 +235,9 @@ class Recorder:
         if allocated is not None:
             self.orders.allocated(*allocated, segments)
         self.orders.segments = segments
+        if error is None and pool is not None and self.has_lost(pool, segments):
+            error = "PyTorch ended a pool with memory in use"
+            self.failed = True
         for entry in entries:
             stream = self.number[entry["stream"]]
             self.lines.append(f" {entry['action']} {entry['addr']:#x} {entry['size']} {stream}")
@@ -247,6 +250,12 @@ class Recorder:
         changed = " ".join(f"{i}={now[k]}" for i, k in enumerate(self.keys) if now[k] != self.last[k])
         self.lines.append((" stats " + changed).rstrip())
         self.last = now
+
+    def has_lost(self, pool, segments):
+        """Is memory of a pool in use and in none of the segments?"""
+        return any(self.orders.pools[number] == pool and
+                   self.orders.pool_of(segments, tensor.data_ptr()) != pool
+                   for number, (tensor, _) in self.live.items())
 
     def checked(self, line, call, pool=None):
         """Make a call that may fail in a check of PyTorch, which ends the session."""
