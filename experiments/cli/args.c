@@ -133,6 +133,21 @@ int pleat_cli_args_size(const pleat_cli_args_t *args, uint64_t *bytes_out)
     return PLEAT_CLI_EXIT_GOOD;
 }
 
+int pleat_cli_args_file(const pleat_cli_args_t *args, const char **path_out)
+{
+    if (strcmp(args->value, "-") == 0) {
+        return pleat_cli_args_error(
+            args->command, "--%s: '-' is standard output, which has the report: name a file",
+            args->option_name);
+    }
+    if (args->value[0] == '\0') {
+        return pleat_cli_args_error(args->command, "--%s: the name of a file is empty",
+                                    args->option_name);
+    }
+    *path_out = args->value;
+    return PLEAT_CLI_EXIT_GOOD;
+}
+
 int pleat_cli_args_count(const pleat_cli_args_t *args, uint64_t least, uint64_t most,
                          uint64_t *count_out)
 {

@@ -41,6 +41,12 @@ int pleat_cli_args_size(const pleat_cli_args_t *args, uint64_t *bytes_out);
 int pleat_cli_args_count(const pleat_cli_args_t *args, uint64_t least, uint64_t most,
                          uint64_t *count_out);
 
+/**
+ * Value of the current option as the name of a file to write beside the report, which has standard
+ * output for itself; result as above.
+ */
+int pleat_cli_args_file(const pleat_cli_args_t *args, const char **path_out);
+
 /** The call is wrong: say how, and where help is. Returns PLEAT_CLI_EXIT_USAGE. */
 int pleat_cli_args_error(const pleat_cli_command_t *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -173,7 +173,7 @@ static int pleat_cli_probe_run(const pleat_cli_command_t *command, int argc, cha
     pleat_cli_args_init(&args, command, argc, argv);
     while ((key = pleat_cli_args_next(&args)) != PLEAT_CLI_ARGS_END) {
         if (key == KEY_OUTPUT) {
-            call.output = args.value;
+            wrong = pleat_cli_args_file(&args, &call.output);
         } else if (key == KEY_DRIVER) {
             call.driver = args.value;
         } else if (key == KEY_JSON) {

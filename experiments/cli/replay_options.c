@@ -234,13 +234,11 @@ int pleat_cli_replay_options_take(pleat_cli_replay_options_t *options, const ple
     case PLEAT_CLI_KEY_COSTS:
         return pleat_cli_replay_costs(options, args->value);
     case PLEAT_CLI_KEY_TIMELINE:
-        options->timeline_path = args->value;
-        return PLEAT_CLI_EXIT_GOOD;
+        return pleat_cli_args_file(args, &options->timeline_path);
     case PLEAT_CLI_KEY_PLOT:
         return pleat_cli_replay_plot(options, args);
     case PLEAT_CLI_KEY_PERFETTO:
-        options->perfetto_path = args->value;
-        return PLEAT_CLI_EXIT_GOOD;
+        return pleat_cli_args_file(args, &options->perfetto_path);
     case PLEAT_CLI_KEY_SNAPSHOT_DEVICE:
     case PLEAT_CLI_KEY_SNAPSHOT_MEMORY:
         return pleat_cli_set_options_take(&options->set, args, key);
