@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "deferred.h"
+#include "last_oom.h"
 #include "reclaim.h"
 #include "retire.h"
 #include "serve.h"
@@ -57,7 +58,7 @@ pleat_status_t pleat_allocator_create(const pleat_options_t *options, pleat_vmm_
     allocator->stats.max_split_bytes = (int64_t)checked.max_split_bytes;
     allocator->large_pool.kind = PLEAT_STAT_LARGE_POOL;
     allocator->small_pool.kind = PLEAT_STAT_SMALL_POOL;
-    allocator->last_oom.size = sizeof(allocator->last_oom);
+    pleat_last_oom_init(allocator);
     pleat_waiting_init(&allocator->waiting, vmm);
     if (pleat_vmm_has_mapping(vmm)) {
         status = pleat_vmm_granularity(vmm, &allocator->granularity_bytes);
@@ -265,19 +266,6 @@ void pleat_reset_accumulated_stats(pleat_allocator_t *allocator)
     pleat_lock_acquire(&allocator->lock);
     pleat_stats_reset_accumulated(&allocator->stats);
     pleat_lock_release(&allocator->lock);
-}
-
-void pleat_read_last_oom(pleat_allocator_t *allocator, pleat_oom_info_t *info_out)
-{
-    if (allocator == NULL || info_out == NULL) {
-        return;
-    }
-    const size_t size = info_out->size;
-    pleat_lock_acquire(&allocator->lock);
-    memcpy(info_out, &allocator->last_oom,
-           size < sizeof(allocator->last_oom) ? size : sizeof(allocator->last_oom));
-    pleat_lock_release(&allocator->lock);
-    info_out->size = size;
 }
 
 /* ---- observation ---- */

@@ -51,6 +51,7 @@ struct pleat_allocator {
     pleat_waiting_t waiting;
     pleat_observer_fn_t observer;
     void *observer_context;
+    uint64_t number; /* of all allocators of the process, by their making */
     pleat_oom_info_t last_oom;
     pleat_private_pools_t private_pools;
     pleat_free_memory_fn_t free_memory; /* NULL: none */

@@ -3,6 +3,7 @@
  */
 #include "serve.h"
 
+#include "last_oom.h"
 #include "range.h"
 #include "retire.h"
 
@@ -114,7 +115,7 @@ static void serve_report_oom(pleat_allocator_t *allocator, const pleat_request_t
     }
     pleat_allocator_trace(allocator, PLEAT_ACTION_OOM, free_bytes, request->bytes, request->stream);
     allocator->stats.num_ooms += 1;
-    allocator->last_oom = (pleat_oom_info_t){
+    const pleat_oom_info_t facts = {
         .size = sizeof(pleat_oom_info_t),
         .requested_bytes = request->requested_bytes,
         .attempted_bytes = request->segment_bytes,
@@ -126,13 +127,13 @@ static void serve_report_oom(pleat_allocator_t *allocator, const pleat_request_t
         .private_free_bytes = pleat_private_pools_free_bytes(allocator),
         .stream = request->stream,
     };
+    pleat_last_oom_keep(allocator, &facts);
     pleat_error_set("out of device memory: %llu bytes were requested, %llu asked of the device, "
                     "which has %llu of %llu free; %llu are allocated, %llu reserved",
                     (unsigned long long)request->requested_bytes,
                     (unsigned long long)request->segment_bytes, (unsigned long long)free_bytes,
-                    (unsigned long long)total_bytes,
-                    (unsigned long long)allocator->last_oom.allocated_bytes,
-                    (unsigned long long)allocator->last_oom.reserved_bytes);
+                    (unsigned long long)total_bytes, (unsigned long long)facts.allocated_bytes,
+                    (unsigned long long)facts.reserved_bytes);
 }
 
 /* The split counters of a plain segment or a slab: the request took @p taken_bytes of a free block,

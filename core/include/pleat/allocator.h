@@ -163,7 +163,10 @@ typedef struct pleat_oom_info {
     }
 
 /**
- * Facts about the last PLEAT_ERR_OOM_DEVICE of this allocator; all 0 before the first.
+ * Facts about the last PLEAT_ERR_OOM_DEVICE that the calling thread had from this allocator, so
+ * that another thread's cannot come between a failure and its report. If the thread had none since,
+ * or its last was of another allocator: the last that any thread had of this one; all 0 before the
+ * first.
  * @p info_out->size must be set.
  * @par Threads any.   @par Cost constant.
  */

@@ -96,6 +96,25 @@ class OutOfMemoryTest(Case):
         self.assertAlmostEqual(float(found[1]), now("allocated_bytes") / MIB, delta=0.01)
         del held
 
+    def test_each_thread_reads_of_its_own_failure(self):
+        set_limit(64 * MIB)
+        wrong = []
+
+        def fail(gib):
+            for _ in range(100):
+                try:
+                    tensor(gib * GIB)
+                except torch.OutOfMemoryError as error:
+                    if f"Tried to allocate {gib}.00 GiB. " not in str(error):
+                        wrong.append((gib, str(error)))
+
+        threads = [threading.Thread(target=fail, args=(1000 + i,)) for i in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
     def test_failure_counts_and_changes_nothing_else(self):
         held = tensor(10 * MIB, 3)
         set_limit(64 * MIB)
