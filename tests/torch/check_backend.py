@@ -100,6 +100,26 @@ def out_of_memory_is_told():
 
 
 @test
+def threads_are_told_of_their_own_failures():
+    wrong = []
+
+    def fail(size):
+        for _ in range(100):
+            try:
+                take(size * GB)
+            except torch.OutOfMemoryError as error:
+                if f"Tried to allocate {size}.00 GiB. " not in str(error):
+                    wrong.append((size, str(error)))
+
+    threads = [threading.Thread(target=fail, args=(1000 + i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong[0]
+
+
+@test
 def limits_hold():
     torch.cuda.set_per_process_memory_fraction(0.25)
     assert torch.cuda.get_per_process_memory_fraction() == 0.25
