@@ -6,8 +6,11 @@ Addresses are compared by their place in the segment. Runs on the simulated GPU 
 real one.
 
     check_same.py MODE [SEED] [CALLS]
+
+Status 77: PyTorch or pleat_torch is not there.
 """
 
+import importlib.util
 import json
 import random
 import re
@@ -194,6 +197,10 @@ def compare(mode, seed, calls):
 
 
 def main():
+    for name in ("torch", "pleat_torch"):
+        if importlib.util.find_spec(name) is None:
+            print(f"check_same: skipped, there is no {name}")
+            sys.exit(77)
     mode = sys.argv[1]
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     calls = int(sys.argv[3]) if len(sys.argv) > 3 else 400
