@@ -409,6 +409,7 @@ static pleat_status_t conf_apply(const pleat_conf_t *conf, const uint64_t *devic
     result.max_non_split_rounding_bytes = settings[PLEAT_CONF_MAX_NON_SPLIT_ROUNDING].number;
     result.garbage_collection_threshold = settings[PLEAT_CONF_GARBAGE_COLLECTION_THRESHOLD].real;
     result.release_lock_on_alloc = settings[PLEAT_CONF_RELEASE_LOCK_ON_CUDAMALLOC].number;
+    result.reuse_in_capture = settings[PLEAT_CONF_GRAPH_CAPTURE_RECORD_STREAM_REUSE].number;
     conf_apply_modes(settings, &result);
     if (device_total_bytes != NULL) {
         const double fraction = settings[PLEAT_CONF_PER_PROCESS_MEMORY_FRACTION].real;

@@ -47,6 +47,7 @@ static void deferred_unlink(pleat_waiting_t *waiting, pleat_block_t **link)
             deferred->last = other;
         }
     }
+    pleat_capture_order_unmark(&waiting->capture, block);
     block->next_live = NULL;
     deferred->count--;
     waiting->open_count--;
@@ -99,6 +100,15 @@ pleat_status_t pleat_deferred_resolve(pleat_waiting_t *waiting, pleat_wait_done_
     deferred->order_count = 0;
     deferred->stale_count = 0;
     return status;
+}
+
+void pleat_deferred_end(pleat_waiting_t *waiting, pleat_block_t *block)
+{
+    pleat_block_t **link = deferred_find_link(&waiting->deferred, block->address);
+    PLEAT_ASSERT(link != NULL);
+    PLEAT_ASSERT(*link == block);
+    pleat_waiting_drop_uses(waiting, block);
+    deferred_unlink(waiting, link);
 }
 
 /* ---- a look ahead ---- */

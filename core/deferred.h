@@ -9,6 +9,8 @@
  * ordered behind. The others get their events, and without any the free is complete. In pleated
  * mode all get them: what another thread recorded meanwhile may be work that nobody waits for.
  *
+ * Frees may end earlier, inside a capture: capture_order.h.
+ *
  * Source: PyTorch 2.11's allocator, but for one flaw: there the note that a use was recorded during
  * a capture outlives its block, and may drop uses of another one.
  * Guarded by the lock of the owning allocator.
@@ -30,6 +32,10 @@ void pleat_deferred_add(pleat_waiting_t *waiting, pleat_block_t *block);
  * be recorded: that free and those behind it stay put off. One event record a use. */
 PLEAT_NODISCARD pleat_status_t pleat_deferred_resolve(pleat_waiting_t *waiting,
                                                       pleat_wait_done_fn_t done, void *context);
+
+/* End the free of a deferred block: its uses are dropped. For what is ordered behind them. O(frees
+ * that are put off). */
+void pleat_deferred_end(pleat_waiting_t *waiting, pleat_block_t *block);
 
 /* Visit what a resolution would queue, in its order: a free once for each stream that it would wait
  * for. Returns how many would be complete at once. One event record and one query a visit. */

@@ -368,6 +368,7 @@ pleat_status_t pleat_pool_end(pleat_allocator_t *allocator, pleat_pool_id_t id)
     }
     pleat_lock_acquire(&allocator->lock);
     const pleat_status_t status = redirection_close(&allocator->private_pools, id);
+    pleat_capture_order_forget(&allocator->waiting.capture);
     pleat_lock_release(&allocator->lock);
     return status;
 }

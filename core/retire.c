@@ -117,8 +117,24 @@ pleat_status_t pleat_retire_block(pleat_allocator_t *allocator, pleat_block_t **
         retire_complete(allocator, block);
     } else if (block->event_count == 0) {
         pleat_deferred_add(&allocator->waiting, block);
+        if (allocator->options.reuse_in_capture != 0) {
+            pleat_capture_order_mark(&allocator->waiting, block);
+        }
     }
     return PLEAT_OK;
+}
+
+/* End the frees that are complete for what @p stream captures next. */
+static void retire_look_in_capture(pleat_allocator_t *allocator, pleat_stream_t stream)
+{
+    pleat_waiting_t *waiting = &allocator->waiting;
+    const pleat_capture_past_t *past = pleat_capture_order_look(waiting, stream);
+    pleat_block_t *block = past == NULL ? NULL : pleat_capture_order_find(&waiting->capture, past);
+    while (block != NULL) {
+        pleat_deferred_end(waiting, block);
+        retire_complete(allocator, block);
+        block = pleat_capture_order_find(&waiting->capture, past);
+    }
 }
 
 static pleat_status_t __attribute__((noinline)) retire_look(pleat_allocator_t *allocator)
@@ -135,6 +151,20 @@ static pleat_status_t __attribute__((noinline)) retire_look(pleat_allocator_t *a
 pleat_status_t pleat_retire_poll(pleat_allocator_t *allocator)
 {
     return allocator->waiting.open_count == 0 ? PLEAT_OK : retire_look(allocator);
+}
+
+static pleat_status_t __attribute__((noinline))
+retire_look_for(pleat_allocator_t *allocator, pleat_stream_t stream)
+{
+    if (allocator->options.reuse_in_capture != 0 && pleat_allocator_is_redirecting(allocator)) {
+        retire_look_in_capture(allocator, stream);
+    }
+    return retire_look(allocator);
+}
+
+pleat_status_t pleat_retire_poll_for(pleat_allocator_t *allocator, pleat_stream_t stream)
+{
+    return allocator->waiting.open_count == 0 ? PLEAT_OK : retire_look_for(allocator, stream);
 }
 
 pleat_status_t pleat_retire_resolve(pleat_allocator_t *allocator)

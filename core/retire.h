@@ -19,6 +19,11 @@ PLEAT_NODISCARD pleat_status_t pleat_retire_block(pleat_allocator_t *allocator,
  * requests are redirected. The device's error if it cannot tell. */
 PLEAT_NODISCARD pleat_status_t pleat_retire_poll(pleat_allocator_t *allocator);
 
+/* The same for a request on @p stream: while requests are redirected, frees that are ordered before
+ * what the stream captures next (capture_order.h) are completed, if that is asked for. */
+PLEAT_NODISCARD pleat_status_t pleat_retire_poll_for(pleat_allocator_t *allocator,
+                                                     pleat_stream_t stream);
+
 /* Wait until one more free is complete, that at the front of the first queue, and take along what
  * is ready behind; counted in num_sync_all_streams. @p has_waited_out: was there one at all? */
 PLEAT_NODISCARD pleat_status_t pleat_retire_wait_for_one(pleat_allocator_t *allocator,

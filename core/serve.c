@@ -265,7 +265,7 @@ pleat_status_t pleat_serve(pleat_allocator_t *allocator, uint64_t requested_byte
         status = serve_reserve(allocator, &request);
     }
     if (status == PLEAT_OK) {
-        status = pleat_retire_poll(allocator);
+        status = pleat_retire_poll_for(allocator, stream);
     }
     if (status != PLEAT_OK) {
         return status;

@@ -32,6 +32,7 @@ void pleat_waiting_fini(pleat_waiting_t *waiting)
     free((void *)waiting->queues);
     free(waiting->order);
     pleat_deferred_fini(&waiting->deferred);
+    pleat_capture_order_fini(&waiting->capture);
     memset(waiting, 0, sizeof(*waiting));
 }
 

@@ -21,6 +21,7 @@
 #include <pleat/vmm.h>
 
 #include "block.h"
+#include "capture_order.h"
 
 struct pleat_wait {
     struct pleat_wait *next;
@@ -49,7 +50,7 @@ typedef struct pleat_wait_queue {
     struct pleat_wait_queue *next_active; /* queues that are not empty, in visiting order */
 } pleat_wait_queue_t;
 
-typedef struct pleat_waiting {
+struct pleat_waiting {
     pleat_vmm_t *vmm;
     pleat_wait_queue_t **queues; /* one a stream seen, rising by stream */
     size_t queue_count;
@@ -62,7 +63,8 @@ typedef struct pleat_waiting {
     size_t
         open_count; /* waits in queues and deferred frees: whether there is anything to look at */
     pleat_deferred_t deferred;
-} pleat_waiting_t;
+    pleat_capture_order_t capture;
+};
 
 /* Called for each free that waits: for @p stream, whose work up to the free is over or not. */
 typedef void (*pleat_waiting_visit_fn_t)(void *context, pleat_stream_t stream,

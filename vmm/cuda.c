@@ -243,6 +243,48 @@ static pleat_status_t cuda_stream_synchronize(void *self, pleat_stream_t stream)
     return pleat_cuda_status(&cuda->driver, result, "stream_synchronize");
 }
 
+/* ---- captures ---- */
+
+/* The driver's list is good until the stream's next call, and the stream is the caller's. */
+static pleat_status_t cuda_capture_last(void *self, pleat_stream_t stream, size_t capacity,
+                                        pleat_node_t *nodes_out, size_t *count_out,
+                                        uint64_t *capture_out)
+{
+    const pleat_cuda_t *cuda = self;
+    unsigned int state = PLEAT_CU_CAPTURE_NONE;
+    uint64_t id = 0;
+    const pleat_cu_node_t *nodes = NULL;
+    size_t count = 0;
+    pleat_cu_result_t result = PLEAT_CU_OK;
+    CUDA_CALL(cuda, result,
+              cuStreamGetCaptureInfo_v2(to_stream(stream), &state, &id, NULL, &nodes, &count));
+    const bool is_active = result == PLEAT_CU_OK && state == PLEAT_CU_CAPTURE_ACTIVE;
+    *capture_out = is_active ? id : 0;
+    *count_out = is_active ? count : 0;
+    for (size_t i = 0; i < *count_out && i < capacity; i++) {
+        nodes_out[i] = (pleat_node_t)(uintptr_t)nodes[i];
+    }
+    return pleat_cuda_status(&cuda->driver, result, "capture_last");
+}
+
+/* Asked with room for more, the driver fills what is left over. */
+static pleat_status_t cuda_capture_dependencies(void *self, pleat_node_t node, size_t capacity,
+                                                pleat_node_t *nodes_out, size_t *count_out)
+{
+    _Static_assert(sizeof(pleat_cu_node_t) == sizeof(pleat_node_t), "handles fill a node");
+    const pleat_cuda_t *cuda = self;
+    const pleat_cu_node_t handle = (pleat_cu_node_t)(uintptr_t)node;
+    size_t count = 0;
+    pleat_cu_result_t result = PLEAT_CU_OK;
+    CUDA_CALL(cuda, result, cuGraphNodeGetDependencies(handle, NULL, &count));
+    *count_out = count;
+    if (result == PLEAT_CU_OK && count > 0 && count <= capacity) {
+        CUDA_CALL(cuda, result,
+                  cuGraphNodeGetDependencies(handle, (pleat_cu_node_t *)(void *)nodes_out, &count));
+    }
+    return pleat_cuda_status(&cuda->driver, result, "capture_dependencies");
+}
+
 /* ---- virtual memory ---- */
 
 static pleat_status_t cuda_check_span(const pleat_cuda_t *cuda, const char *call,
@@ -498,6 +540,10 @@ static pleat_status_t cuda_wrap(pleat_cuda_t *cuda, pleat_vmm_t **vmm_out)
     };
     if (cuda->granularity_bytes != 0) {
         cuda_add_mapping(&ops);
+    }
+    if (cuda->driver.has_capture && cuda->driver.has_graph) {
+        ops.ext_capture_last = cuda_capture_last;
+        ops.ext_capture_dependencies = cuda_capture_dependencies;
     }
     pleat_cuda_add_share(cuda, &ops);
     return pleat_vmm_create(&ops, cuda, vmm_out);

@@ -49,6 +49,7 @@ static pleat_status_t driver_fill(pleat_cuda_driver_t *driver)
     } while (0)
     FIND_GROUP(has_mapping, PLEAT_CU_MAPPING_LIST);
     FIND_GROUP(has_capture, PLEAT_CU_CAPTURE_LIST);
+    FIND_GROUP(has_graph, PLEAT_CU_GRAPH_LIST);
     FIND_GROUP(has_file, PLEAT_CU_FILE_LIST);
     FIND_GROUP(has_ipc, PLEAT_CU_IPC_LIST);
     FIND_GROUP(has_peer, PLEAT_CU_PEER_LIST);

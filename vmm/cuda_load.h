@@ -15,12 +15,14 @@ typedef struct pleat_cuda_driver {
     void *library;
     bool has_mapping; /* all of PLEAT_CU_MAPPING_LIST is there */
     bool has_capture; /* all of PLEAT_CU_CAPTURE_LIST is there */
+    bool has_graph;   /* and so on */
     bool has_file;    /* all of PLEAT_CU_FILE_LIST is there */
     bool has_ipc;     /* all of PLEAT_CU_IPC_LIST is there */
     bool has_peer;    /* all of PLEAT_CU_PEER_LIST is there */
     PLEAT_CU_REQUIRED_LIST(PLEAT_CU_POINTER)
     PLEAT_CU_MAPPING_LIST(PLEAT_CU_POINTER)
     PLEAT_CU_CAPTURE_LIST(PLEAT_CU_POINTER)
+    PLEAT_CU_GRAPH_LIST(PLEAT_CU_POINTER)
     PLEAT_CU_FILE_LIST(PLEAT_CU_POINTER)
     PLEAT_CU_IPC_LIST(PLEAT_CU_POINTER)
     PLEAT_CU_PEER_LIST(PLEAT_CU_POINTER)

@@ -75,6 +75,7 @@ typedef struct pleat_cu_ipc_handle {
     X(STREAM_CAPTURE_IMPLICIT, 906, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)                 \
     X(STREAM_NON_BLOCKING, 1, CU_STREAM_NON_BLOCKING)                                   \
     X(CAPTURE_NONE, 0, CU_STREAM_CAPTURE_STATUS_NONE)                                   \
+    X(CAPTURE_ACTIVE, 1, CU_STREAM_CAPTURE_STATUS_ACTIVE)                               \
     X(CAPTURE_RELAXED, 2, CU_STREAM_CAPTURE_MODE_RELAXED)                               \
     X(ALLOCATION_PINNED, 1, CU_MEM_ALLOCATION_TYPE_PINNED)                              \
     X(LOCATION_DEVICE, 1, CU_MEM_LOCATION_TYPE_DEVICE)                                  \
@@ -137,6 +138,12 @@ enum { PLEAT_CU_CONSTANT_LIST(PLEAT_CU_CONSTANT) };
       (pleat_cu_stream_t stream, unsigned int *status_out, uint64_t *id_out,               \
        pleat_cu_graph_t *graph_out, const pleat_cu_node_t **nodes_out, size_t *count_out)) \
     X(cuThreadExchangeStreamCaptureMode, (unsigned int *mode))
+
+/* The order inside a capture: without it that is not known. This version fails on edges that are
+ * more than "after it is complete", as is wanted here. */
+#define PLEAT_CU_GRAPH_LIST(X)    \
+    X(cuGraphNodeGetDependencies, \
+      (pleat_cu_node_t node, pleat_cu_node_t * nodes_out, size_t * count))
 
 /* Chunks as descriptors: without one of these they stay in the process. */
 #define PLEAT_CU_FILE_LIST(X)                                                                    \

@@ -41,7 +41,7 @@
     X(ext_unmap)           \
     X(ext_set_access)
 
-/* X(operation): chunks for other processes, all or none; so the next two groups. */
+/* X(operation): chunks for other processes, all or none; so the next three groups. */
 #define FILE_OPS(X)     \
     X(ext_chunk_export) \
     X(ext_chunk_import)
@@ -54,6 +54,10 @@
 #define PEER_OPS(X) \
     X(ext_peer_add) \
     X(ext_peer_remove)
+
+#define CAPTURE_OPS(X)  \
+    X(ext_capture_last) \
+    X(ext_capture_dependencies)
 
 struct pleat_vmm {
     pleat_vmm_ops_t ops; /* operations that the caller's table lacks are NULL */
@@ -97,6 +101,7 @@ static const char *vmm_missing_in_group(const pleat_vmm_ops_t *ops)
     CHECK_GROUP(FILE_OPS);
     CHECK_GROUP(IPC_OPS);
     CHECK_GROUP(PEER_OPS);
+    CHECK_GROUP(CAPTURE_OPS);
 #undef CHECK_GROUP
 #undef COUNT_OP
     return NULL;
@@ -649,4 +654,27 @@ pleat_status_t pleat_vmm_peer_remove(pleat_vmm_t *vmm, int device)
     SHARE_BEGIN(PEER_REMOVE, ext_peer_remove);
     SHARE_CALL(PEER_REMOVE, vmm->ops.ext_peer_remove(vmm->self, device));
     return status;
+}
+
+/* ---- captures ---- */
+
+bool pleat_vmm_knows_captures(const pleat_vmm_t *vmm)
+{
+    return vmm->ops.ext_capture_last != NULL;
+}
+
+pleat_status_t pleat_vmm_capture_last(pleat_vmm_t *vmm, pleat_stream_t stream, size_t capacity,
+                                      pleat_node_t *nodes_out, size_t *count_out,
+                                      uint64_t *capture_out)
+{
+    PLEAT_ASSERT(pleat_vmm_knows_captures(vmm));
+    return vmm->ops.ext_capture_last(vmm->self, stream, capacity, nodes_out, count_out,
+                                     capture_out);
+}
+
+pleat_status_t pleat_vmm_capture_dependencies(pleat_vmm_t *vmm, pleat_node_t node, size_t capacity,
+                                              pleat_node_t *nodes_out, size_t *count_out)
+{
+    PLEAT_ASSERT(pleat_vmm_knows_captures(vmm));
+    return vmm->ops.ext_capture_dependencies(vmm->self, node, capacity, nodes_out, count_out);
 }

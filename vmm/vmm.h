@@ -34,6 +34,18 @@ void pleat_vmm_apart_run(const pleat_vmm_t *vmm, pleat_vmm_apart_t *apart);
 PLEAT_NODISCARD pleat_status_t pleat_vmm_apart_end(pleat_vmm_t *vmm, const pleat_vmm_apart_t *apart,
                                                    pleat_devptr_t *ptr_out);
 
+/** Has the device the group ext_capture_*? */
+bool pleat_vmm_knows_captures(const pleat_vmm_t *vmm);
+
+/** The group itself; neither is counted. On failure the outputs mean nothing. */
+PLEAT_NODISCARD pleat_status_t pleat_vmm_capture_last(pleat_vmm_t *vmm, pleat_stream_t stream,
+                                                      size_t capacity, pleat_node_t *nodes_out,
+                                                      size_t *count_out, uint64_t *capture_out);
+PLEAT_NODISCARD pleat_status_t pleat_vmm_capture_dependencies(pleat_vmm_t *vmm, pleat_node_t node,
+                                                              size_t capacity,
+                                                              pleat_node_t *nodes_out,
+                                                              size_t *count_out);
+
 /* Told of each counted call when it is over: from when to when by the device's clock, and how it
  * ended. Must not call the device. */
 typedef void (*pleat_vmm_observer_fn_t)(void *context, pleat_vmm_call_t call, uint64_t begin_ns,

@@ -33,6 +33,11 @@ typedef CUresult cuStreamGetCaptureInfo_v2_t(CUstream, CUstreamCaptureStatus *, 
 static cuStreamGetCaptureInfo_v2_t *const capture_info;
 #define cuStreamGetCaptureInfo_v2 (*capture_info)
 PLEAT_CU_CAPTURE_LIST(CHECK_FUNCTION)
+typedef CUresult cuGraphNodeGetDependencies_v1_t(CUgraphNode, CUgraphNode *, size_t *);
+static cuGraphNodeGetDependencies_v1_t *const dependencies;
+#undef cuGraphNodeGetDependencies
+#define cuGraphNodeGetDependencies (*dependencies)
+PLEAT_CU_GRAPH_LIST(CHECK_FUNCTION)
 
 #define CHECK_FIELD(ours, our_field, theirs, their_field)                                \
     _Static_assert(offsetof(ours, our_field) == offsetof(theirs, their_field),           \

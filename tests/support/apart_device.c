@@ -14,6 +14,9 @@ typedef struct apart_device {
     pthread_mutex_t mutex; /* of the sim, and of what follows */
     apart_device_hook_fn_t hook;
     void *hook_context;
+    apart_device_last_fn_t last;
+    apart_device_dependencies_fn_t dependencies;
+    void *captures_context;
     uint64_t count;
     uint64_t now; /* on their way */
     uint64_t most;
@@ -117,6 +120,25 @@ static pleat_status_t apart_mem_alloc_apart(void *self, uint64_t bytes, pleat_de
     return status;
 }
 
+static pleat_status_t apart_capture_last(void *self, pleat_stream_t stream, size_t capacity,
+                                         pleat_node_t *nodes, size_t *count_out,
+                                         uint64_t *capture_out)
+{
+    const apart_device_t *device = self;
+    *count_out = 0;
+    *capture_out = 0;
+    return device->last == NULL ? PLEAT_OK
+                                : device->last(device->captures_context, stream, capacity, nodes,
+                                               count_out, capture_out);
+}
+
+static pleat_status_t apart_capture_dependencies(void *self, pleat_node_t node, size_t capacity,
+                                                 pleat_node_t *nodes, size_t *count_out)
+{
+    const apart_device_t *device = self;
+    return device->dependencies(device->captures_context, node, capacity, nodes, count_out);
+}
+
 pleat_vmm_t *apart_device_create(pleat_vmm_t *sim)
 {
     const pleat_vmm_ops_t ops = {
@@ -143,6 +165,8 @@ pleat_vmm_t *apart_device_create(pleat_vmm_t *sim)
         .ext_unmap = apart_unmap,
         .ext_set_access = apart_set_access,
         .ext_mem_alloc_apart = apart_mem_alloc_apart,
+        .ext_capture_last = apart_capture_last,
+        .ext_capture_dependencies = apart_capture_dependencies,
     };
     apart_device_t *device = calloc(1, sizeof(*device));
     FIXTURE_REQUIRE(device != NULL, "no host memory");
@@ -158,6 +182,15 @@ void apart_device_set_hook(pleat_vmm_t *vmm, apart_device_hook_fn_t hook, void *
     apart_device_t *device = pleat_vmm_self(vmm);
     device->hook_context = context;
     device->hook = hook;
+}
+
+void apart_device_set_captures(pleat_vmm_t *vmm, apart_device_last_fn_t last,
+                               apart_device_dependencies_fn_t dependencies, void *context)
+{
+    apart_device_t *device = pleat_vmm_self(vmm);
+    device->last = last;
+    device->dependencies = dependencies;
+    device->captures_context = context;
 }
 
 uint64_t apart_device_count(const pleat_vmm_t *vmm)

@@ -23,6 +23,7 @@
 PLEAT_CU_REQUIRED_LIST(DECLARE)
 PLEAT_CU_MAPPING_LIST(DECLARE)
 PLEAT_CU_CAPTURE_LIST(DECLARE)
+PLEAT_CU_GRAPH_LIST(DECLARE)
 PLEAT_CU_FILE_LIST(DECLARE)
 PLEAT_CU_IPC_LIST(DECLARE)
 PLEAT_CU_PEER_LIST(DECLARE)
@@ -51,6 +52,7 @@ static struct {
     uint64_t streams;
     uint64_t captured_stream; /* 0: none */
     uint64_t capture_id;
+    uint64_t captured_nodes; /* each waits for the two before it; the stream for the last two */
     uint32_t spin_count;
     spin_t spins[SPINS_MAX];
     char fail_name[64];
@@ -91,7 +93,8 @@ void fake_cuda_set(const char *name, uint64_t value)
                       {"peers", &fake.peers},
                       {"bytes", &fake.bytes},
                       {"captured_stream", &fake.captured_stream},
-                      {"capture_id", &fake.capture_id}};
+                      {"capture_id", &fake.capture_id},
+                      {"captured_nodes", &fake.captured_nodes}};
     (void)pthread_mutex_lock(&fake.lock);
     for (size_t i = 0; i < sizeof properties / sizeof properties[0]; i++) {
         if (strcmp(properties[i].name, name) == 0) {
@@ -556,21 +559,47 @@ pleat_cu_result_t cuCtxSynchronize(void)
 
 /* ---- capture ---- */
 
+/* The handles of up to two nodes below @p end; how many. */
+static size_t list_nodes(uint64_t end, pleat_cu_node_t nodes[2])
+{
+    size_t count = 0;
+    for (uint64_t node = end; node-- > 1 && count < 2;) {
+        nodes[count++] = (pleat_cu_node_t)(uintptr_t)node;
+    }
+    return count;
+}
+
 pleat_cu_result_t cuStreamGetCaptureInfo_v2(pleat_cu_stream_t stream, unsigned int *status_out,
                                             uint64_t *id_out, pleat_cu_graph_t *graph_out,
                                             const pleat_cu_node_t **nodes_out, size_t *count_out)
 {
+    static pleat_cu_node_t last[2];
     (void)graph_out;
-    (void)nodes_out;
-    (void)count_out;
     const pleat_cu_result_t result = begin(__func__, true);
     const bool is_captured = fake.captured_stream != 0 && stream_of(stream) == fake.captured_stream;
     *status_out = is_captured ? 1 : PLEAT_CU_CAPTURE_NONE;
     *id_out = is_captured ? fake.capture_id : 0;
+    if (nodes_out != NULL && is_captured) {
+        *count_out = list_nodes(fake.captured_nodes + 1, last);
+        *nodes_out = last;
+    }
     const bool is_legacy = stream == NULL && fake.captured_stream != 0;
     return end(result == PLEAT_CU_OK && is_legacy
                    ? (pleat_cu_result_t)PLEAT_CU_STREAM_CAPTURE_IMPLICIT
                    : result);
+}
+
+pleat_cu_result_t cuGraphNodeGetDependencies(pleat_cu_node_t node, pleat_cu_node_t *nodes_out,
+                                             size_t *count)
+{
+    const pleat_cu_result_t result = begin(__func__, true);
+    pleat_cu_node_t nodes[2] = {NULL, NULL};
+    const size_t room = *count;
+    *count = list_nodes((uint64_t)(uintptr_t)node, nodes);
+    for (size_t i = 0; nodes_out != NULL && i < room; i++) {
+        nodes_out[i] = i < *count ? nodes[i] : NULL;
+    }
+    return end(result);
 }
 
 #ifndef FAKE_CUDA_LACKS_SOME

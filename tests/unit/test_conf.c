@@ -221,8 +221,8 @@ Test(conf, options_without_effect_are_announced)
     pleat_conf_t conf = conf_of("max_split_size_mb:64,pinned_num_register_threads:1");
     cr_expect(eq(sz, pleat_conf_notice(&conf, notice, sizeof notice), 0));
     cr_expect(eq(str, notice, ""));
-    conf = conf_of("pinned_num_register_threads:2,graph_capture_record_stream_reuse:True");
-    const char *want = "not yet in effect: graph_capture_record_stream_reuse, "
+    conf = conf_of("pinned_num_register_threads:2,pinned_use_background_threads:True");
+    const char *want = "not yet in effect: pinned_use_background_threads, "
                        "pinned_num_register_threads";
     cr_expect(eq(sz, pleat_conf_notice(&conf, notice, sizeof notice), strlen(want)));
     cr_expect(eq(sz, strlen(notice), sizeof notice - 1));
@@ -296,4 +296,13 @@ Test(conf, the_lock_option_reaches_the_allocator)
     conf = conf_of("release_lock_on_cudamalloc:False");
     cr_assert(eq(int, pleat_conf_apply_runtime(&conf, &options), PLEAT_OK));
     cr_expect(eq(u64, options.release_lock_on_alloc, 0));
+}
+
+Test(conf, the_reuse_option_reaches_the_allocator)
+{
+    const pleat_conf_t conf = conf_of("graph_capture_record_stream_reuse:True");
+    pleat_options_t options = PLEAT_OPTIONS_INIT;
+    cr_assert(eq(int, pleat_conf_apply(&conf, 1, &options), PLEAT_OK));
+    cr_expect(eq(u64, options.reuse_in_capture, 1));
+    cr_expect(eq(sz, pleat_conf_notice(&conf, NULL, 0), 0));
 }

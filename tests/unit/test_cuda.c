@@ -386,6 +386,48 @@ Test(cuda, memory_and_events_work_while_a_stream_is_captured, .timeout = 20)
     pleat_vmm_destroy(live.vmm);
 }
 
+Test(cuda, tells_the_order_inside_a_capture, .timeout = 20)
+{
+    pleat_vmm_t *vmm = device();
+    cr_assert(pleat_vmm_knows_captures(vmm));
+    pleat_node_t nodes[2] = {0};
+    size_t count = 9;
+    uint64_t capture = 9;
+    expect_ok(pleat_vmm_capture_last(vmm, 77, 2, nodes, &count, &capture));
+    cr_expect(eq(sz, count, 0));
+    cr_expect(eq(u64, capture, 0));
+    set_property("captured_stream", 77);
+    set_property("capture_id", 42);
+    set_property("captured_nodes", 5);
+    expect_ok(pleat_vmm_capture_last(vmm, 77, 1, nodes, &count, &capture));
+    cr_expect(eq(sz, count, 2));
+    cr_expect(eq(u64, capture, 42));
+    cr_expect(eq(u64, nodes[0], 5));
+    cr_expect(eq(u64, nodes[1], 0), "there was room for one");
+    expect_ok(pleat_vmm_capture_last(vmm, 77, 2, nodes, &count, &capture));
+    cr_expect(eq(u64, nodes[1], 4));
+    expect_ok(pleat_vmm_capture_dependencies(vmm, 5, 1, nodes, &count));
+    cr_expect(eq(sz, count, 2));
+    cr_expect(eq(u64, nodes[0], 5), "there is not room for all");
+    expect_ok(pleat_vmm_capture_dependencies(vmm, 5, 2, nodes, &count));
+    cr_expect(eq(u64, nodes[0], 4));
+    cr_expect(eq(u64, nodes[1], 3));
+    expect_ok(pleat_vmm_capture_dependencies(vmm, 1, 2, nodes, &count));
+    cr_expect(eq(sz, count, 0));
+    expect_error(pleat_vmm_capture_last(vmm, 0, 2, nodes, &count, &capture), PLEAT_ERR_DRIVER,
+                 "capture_last");
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        fail_call("cuGraphNodeGetDependencies", nth, 719);
+        expect_error(pleat_vmm_capture_dependencies(vmm, 5, 2, nodes, &count), PLEAT_ERR_DRIVER,
+                     "capture_dependencies");
+    }
+    fail_call("cuStreamGetCaptureInfo_v2", 1, 719);
+    expect_error(pleat_vmm_capture_last(vmm, 77, 2, nodes, &count, &capture), PLEAT_ERR_DRIVER,
+                 "capture_last");
+    set_property("captured_stream", 0);
+    pleat_vmm_destroy(vmm);
+}
+
 Test(cuda, tells_whether_a_stream_is_captured, .timeout = 20)
 {
     pleat_vmm_t *vmm = device();

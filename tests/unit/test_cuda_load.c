@@ -51,10 +51,12 @@ Test(cuda_load, a_whole_driver_is_filled, .timeout = 10)
     cr_assert(eq(int, pleat_cuda_load(TEST_LIBRARY, &driver), PLEAT_OK), "%s", pleat_last_error());
     cr_expect(driver.has_mapping);
     cr_expect(driver.has_capture);
+    cr_expect(driver.has_graph);
 #define CHECK_POINTER(name, parameters) cr_expect(driver.name != NULL, #name);
     PLEAT_CU_REQUIRED_LIST(CHECK_POINTER)
     PLEAT_CU_MAPPING_LIST(CHECK_POINTER)
     PLEAT_CU_CAPTURE_LIST(CHECK_POINTER)
+    PLEAT_CU_GRAPH_LIST(CHECK_POINTER)
 #undef CHECK_POINTER
     cr_expect(eq(int, (int)driver.cuInit(0), PLEAT_CU_OK));
 }

@@ -157,6 +157,28 @@ static pleat_status_t fake_peer(void *self, int device)
     return fake_release(self, (pleat_chunk_t)device);
 }
 
+static pleat_status_t fake_capture_last(void *self, pleat_stream_t stream, size_t capacity,
+                                        pleat_node_t *nodes_out, size_t *count_out,
+                                        uint64_t *capture_out)
+{
+    (void)stream;
+    (void)capacity;
+    (void)nodes_out;
+    *count_out = 0;
+    *capture_out = 0;
+    return fake_call(self);
+}
+
+static pleat_status_t fake_capture_dependencies(void *self, pleat_node_t node, size_t capacity,
+                                                pleat_node_t *nodes_out, size_t *count_out)
+{
+    (void)node;
+    (void)capacity;
+    (void)nodes_out;
+    *count_out = 0;
+    return fake_call(self);
+}
+
 static pleat_vmm_ops_t fake_ops(void)
 {
     return (pleat_vmm_ops_t){
@@ -189,6 +211,8 @@ static pleat_vmm_ops_t fake_ops(void)
         .ext_ipc_close = fake_mem_free,
         .ext_peer_add = fake_peer,
         .ext_peer_remove = fake_peer,
+        .ext_capture_last = fake_capture_last,
+        .ext_capture_dependencies = fake_capture_dependencies,
     };
 }
 
@@ -277,6 +301,8 @@ Test(vmm, create_wants_each_group_whole_or_not_at_all, .timeout = 10)
     CHECK_GROUP(ext_ipc_close);
     CHECK_GROUP(ext_peer_add);
     CHECK_GROUP(ext_peer_remove);
+    CHECK_GROUP(ext_capture_last);
+    CHECK_GROUP(ext_capture_dependencies);
     pleat_vmm_ops_t ops = fake_ops();
     ops.size = offsetof(pleat_vmm_ops_t, ext_set_access);
     expect_create_refused(&ops, "ext_set_access is missing");

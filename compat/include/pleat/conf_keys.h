@@ -71,7 +71,7 @@ typedef enum pleat_conf_parser {
       "release_lock_on_cudamalloc", CUDA, BOOL, ANY, 0, 0, 1, "", true,                            \
       "let other threads in while the device allocates")                                           \
     X(GRAPH_CAPTURE_RECORD_STREAM_REUSE, "graph_capture_record_stream_reuse", "",                  \
-      "graph_capture_record_stream_reuse", CUDA, BOOL, ANY, 0, 0, 1, "", false,                    \
+      "graph_capture_record_stream_reuse", CUDA, BOOL, ANY, 0, 0, 1, "", true,                     \
       "reuse memory of recorded streams while a graph is captured")                                \
     X(PER_PROCESS_MEMORY_FRACTION, "per_process_memory_fraction", "",                              \
       "per_process_memory_fraction", CUDA, REAL, FROM_TO, 1, 0, 1, "", true,                       \

@@ -26,6 +26,7 @@ SharedValues SharedValues::read()
         AcceleratorAllocatorConfig::garbage_collection_threshold();
     values.is_expandable = AcceleratorAllocatorConfig::use_expandable_segments();
     values.releases_lock = CUDAAllocatorConfig::release_lock_on_cudamalloc();
+    values.reuses_in_capture = CUDAAllocatorConfig::graph_capture_record_stream_reuse();
     const std::vector<size_t> &roundup = AcceleratorAllocatorConfig::roundup_power2_divisions();
     for (size_t i = 0; i < values.roundup.size(); i++) {
         values.roundup[i] = i < roundup.size() ? roundup[i] : 0;
@@ -40,7 +41,7 @@ bool SharedValues::operator==(const SharedValues &other) const
            max_non_split_rounding_bytes == other.max_non_split_rounding_bytes &&
            garbage_collection_threshold == other.garbage_collection_threshold &&
            is_expandable == other.is_expandable && releases_lock == other.releases_lock &&
-           roundup == other.roundup;
+           reuses_in_capture == other.reuses_in_capture && roundup == other.roundup;
 }
 
 pleat_mode_t mode_of(const pleat_conf_t &conf)

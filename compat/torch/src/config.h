@@ -29,6 +29,7 @@ struct SharedValues {
     double garbage_collection_threshold;
     bool is_expandable;
     bool releases_lock;
+    bool reuses_in_capture;
     std::array<size_t, PLEAT_ROUNDUP_ENTRIES> roundup;
 
     static SharedValues read();

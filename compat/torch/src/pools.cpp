@@ -27,11 +27,6 @@ void Backend::beginAllocateToPool(DeviceIndex index, MempoolId_t id, PoolFilter 
                 "beginAllocateToPool: already recording to mempool_id");
     check(pleat_pool_begin(device.allocator, pool_id(id), pass_filter, owned.get()));
     device.filters.emplace(id, std::move(owned));
-    /* Said once: the option exists, but nothing acts on it. */
-    if (c10::cuda::CUDACachingAllocator::CUDAAllocatorConfig::graph_capture_record_stream_reuse()) {
-        TORCH_WARN_ONCE("pleat_torch accepts graph_capture_record_stream_reuse without effect: a "
-                        "block that other streams used is handed out again after the capture");
-    }
 }
 
 void Backend::endAllocateToPool(DeviceIndex index, MempoolId_t id)

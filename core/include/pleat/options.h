@@ -70,7 +70,10 @@ typedef enum pleat_mode {
       "limit and the device allow; 1: what is needed")                                            \
     X(release_lock_on_alloc, uint64_t, 0, 0, 1, "flag",                                           \
       "classic: 1: other threads may use the allocator while the device makes a segment, if the " \
-      "device can; 0: they wait")
+      "device can; 0: they wait")                                                                 \
+    X(reuse_in_capture, uint64_t, 0, 0, 1, "flag",                                                \
+      "1: memory that other streams used is used again inside a capture, where the graph orders " \
+      "that; 0: after the capture")
 
 typedef struct pleat_options {
     size_t size;                                              /* set by PLEAT_OPTIONS_INIT */

@@ -58,6 +58,9 @@ typedef struct pleat_ipc_handle {
     unsigned char bytes[PLEAT_IPC_HANDLE_BYTES];
 } pleat_ipc_handle_t;
 
+/* A node of a graph that is being captured, never 0; a CUgraphNode on a GPU. */
+typedef uint64_t pleat_node_t;
+
 /*
  * Operations of a device. `self` is what pleat_vmm_create got. Every function returns PLEAT_OK or
  * an error and then changes nothing:
@@ -96,6 +99,11 @@ typedef struct pleat_ipc_handle {
  * mem_alloc_apart is mem_alloc for several threads: it, and clock_ns with it, may be called while
  * other calls of the device are on their way, others of its own too. A device without it is called
  * by one thread at a time, and nobody else gets to use an allocator while its device allocates.
+ * The group ext_capture_* tells of graphs that are being captured, any error: it is not known:
+ *   capture_last  the nodes behind which the next work of a stream is captured, and the capture by
+ *                 a number that no other has; 0 and no nodes: the stream does not capture
+ *   capture_dependencies  the nodes that a node of a capture waits for until they are complete
+ * Both store how many nodes there are, and as many of them as fit.
  * Optional operations are named ext_* and may be NULL; a group is all set or all NULL. New
  * operations are appended and covered by `size`.
  */
@@ -134,6 +142,11 @@ typedef struct pleat_vmm_ops {
     pleat_status_t (*ext_peer_add)(void *self, int device);
     pleat_status_t (*ext_peer_remove)(void *self, int device);
     pleat_status_t (*ext_mem_alloc_apart)(void *self, uint64_t bytes, pleat_devptr_t *ptr_out);
+    pleat_status_t (*ext_capture_last)(void *self, pleat_stream_t stream, size_t capacity,
+                                       pleat_node_t *nodes_out, size_t *count_out,
+                                       uint64_t *capture_out);
+    pleat_status_t (*ext_capture_dependencies)(void *self, pleat_node_t node, size_t capacity,
+                                               pleat_node_t *nodes_out, size_t *count_out);
 } pleat_vmm_ops_t;
 
 #define PLEAT_VMM_OPS_VERSION 1u
