@@ -159,7 +159,14 @@ pleat_status_t pleat_free(pleat_allocator_t *allocator, pleat_devptr_t ptr)
 static pleat_status_t allocator_note_use(pleat_allocator_t *allocator, pleat_block_t *block,
                                          pleat_stream_t stream)
 {
+    const pleat_wait_t *before = block->uses;
     const pleat_status_t status = pleat_waiting_note(&allocator->waiting, block, stream);
+    if (status == PLEAT_OK) {
+        const bool is_asked =
+            allocator->options.reuse_in_capture != 0 && pleat_allocator_is_redirecting(allocator);
+        pleat_capture_order_note(&allocator->waiting, block, stream, block->uses != before,
+                                 is_asked);
+    }
     if (status == PLEAT_OK && pleat_allocator_is_redirecting(allocator) &&
         allocator->options.mode != PLEAT_MODE_PLEATED) {
         pleat_waiting_mark_captured(block, stream);

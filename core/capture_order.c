@@ -142,12 +142,28 @@ static bool order_read_block(pleat_waiting_t *waiting, const pleat_block_t *bloc
     }
     for (const pleat_wait_t *use = block->uses; use != NULL; use = use->next) {
         uint64_t capture = 0;
-        if (!use->is_captured || !order_read_last(waiting, use->stream, last, &capture) ||
-            capture != *capture_out) {
+        if (use->capture != *capture_out ||
+            !order_read_last(waiting, use->stream, last, &capture) || capture != *capture_out) {
             return false;
         }
     }
     return last->count > 0;
+}
+
+void pleat_capture_order_note(pleat_waiting_t *waiting, pleat_block_t *block, pleat_stream_t stream,
+                              bool is_new, bool is_asked)
+{
+    pleat_wait_t *use = block->uses;
+    while (use->stream != stream) {
+        use = use->next;
+    }
+    uint64_t capture = 0;
+    waiting->capture.last.count = 0;
+    if (!is_asked || !pleat_vmm_knows_captures(waiting->vmm) ||
+        !order_read_last(waiting, stream, &waiting->capture.last, &capture)) {
+        capture = 0;
+    }
+    use->capture = is_new || use->capture == capture ? capture : 0;
 }
 
 void pleat_capture_order_mark(pleat_waiting_t *waiting, pleat_block_t *block)

@@ -5,8 +5,8 @@
  * used it before, in every replay: the free is complete.
  *
  * There is no mark, and the free waits for the end of the redirections, if one of the streams does
- * not capture, or not in the same capture; if a use was recorded before the redirection, so that
- * its work may be in no graph; if the device cannot tell, or host memory is lacking.
+ * not capture, or not in the same capture; if a use was recorded while its stream did not capture,
+ * so that its work may be in no graph; if the device cannot tell, or host memory is lacking.
  *
  * What a stream captures behind (its past) is walked up from its last nodes, and kept: the next
  * walk ends where the last one began. A stream whose last nodes did not go on from the former ones,
@@ -61,6 +61,11 @@ typedef struct pleat_capture_order {
     pleat_node_list_t last; /* scratch: of the stream in question */
     pleat_node_list_t work; /* scratch: nodes to walk up from */
 } pleat_capture_order_t;
+
+/* The use of @p block by @p stream was recorded, for the first time if it @p is_new: note what the
+ * stream captures, if that @p is_asked for. One driver call then. */
+void pleat_capture_order_note(pleat_waiting_t *waiting, pleat_block_t *block, pleat_stream_t stream,
+                              bool is_new, bool is_asked);
 
 /* Mark a block whose free was just put off, if its streams allow. Two driver calls a stream. */
 void pleat_capture_order_mark(pleat_waiting_t *waiting, pleat_block_t *block);

@@ -199,6 +199,7 @@ pleat_status_t pleat_waiting_note(pleat_waiting_t *waiting, pleat_block_t *block
     wait->block = block;
     wait->stream = stream;
     wait->is_captured = false;
+    wait->capture = 0;
     wait->next = block->uses;
     block->uses = wait;
     return PLEAT_OK;

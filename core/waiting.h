@@ -30,6 +30,7 @@ struct pleat_wait {
     pleat_event_t event;
     bool is_captured; /* counts as recorded inside a redirection: no event will come of it if the
                          free is put off, see deferred.h */
+    uint64_t capture; /* that the stream was in whenever it was recorded; 0: none, or not asked */
 };
 
 /* Frees that were put off (deferred.h), linked by next_live, and orders that replays set. */

@@ -237,18 +237,40 @@ Test(capture_order, other_streams_get_nothing_of_it, .timeout = 10)
 
 Test(capture_order, without_a_mark_it_waits_for_the_end, .timeout = 20)
 {
-    enum { BEFORE, NOT_CAPTURING, OTHER_CAPTURE, NOT_TOLD, NO_HOST_MEMORY, NO_NODES, CASES };
+    enum {
+        BEFORE,
+        BEFORE_AND_INSIDE,
+        EAGER,
+        EAGER_LATER,
+        NOT_CAPTURING,
+        OTHER_CAPTURE,
+        NOT_TOLD,
+        NO_HOST_MEMORY,
+        NO_NODES,
+        CASES
+    };
     for (int i = 0; i < CASES; i++) {
         scene_t s;
         scene_init(&s, PLEAT_MODE_CLASSIC);
         const pleat_devptr_t ptr = fixture_alloc(&s.f, MIB(24), 0);
-        if (i == BEFORE) {
+        if (i == BEFORE || i == BEFORE_AND_INSIDE) {
             fixture_record(&s.f, ptr, 2);
         }
         scene_begin(&s);
+        if (i == EAGER) {
+            fixture_record(&s.f, ptr, 2);
+        }
         join(&s.graph, 1, 0);
         join(&s.graph, 2, 0);
         fixture_record(&s.f, ptr, 1);
+        if (i == BEFORE_AND_INSIDE) {
+            fixture_record(&s.f, ptr, 2);
+        }
+        if (i == EAGER_LATER) {
+            s.graph.streams[1].capture = 0;
+            fixture_record(&s.f, ptr, 1);
+            join(&s.graph, 1, 0);
+        }
         s.graph.streams[1].capture += i == OTHER_CAPTURE;
         s.graph.streams[1].capture = i == NOT_CAPTURING ? 0 : s.graph.streams[1].capture;
         s.graph.fails_last = i == NOT_TOLD;
