@@ -30,13 +30,11 @@ PLEAT_GPU_WORK_LIST(CHECK_FUNCTION)
  */
 typedef CUresult cuStreamGetCaptureInfo_v2_t(CUstream, CUstreamCaptureStatus *, cuuint64_t *,
                                              CUgraph *, const CUgraphNode **, size_t *);
-static cuStreamGetCaptureInfo_v2_t *const capture_info;
-#define cuStreamGetCaptureInfo_v2 (*capture_info)
+#define cuStreamGetCaptureInfo_v2 (*(cuStreamGetCaptureInfo_v2_t *)0)
 PLEAT_CU_CAPTURE_LIST(CHECK_FUNCTION)
 typedef CUresult cuGraphNodeGetDependencies_v1_t(CUgraphNode, CUgraphNode *, size_t *);
-static cuGraphNodeGetDependencies_v1_t *const dependencies;
 #undef cuGraphNodeGetDependencies
-#define cuGraphNodeGetDependencies (*dependencies)
+#define cuGraphNodeGetDependencies (*(cuGraphNodeGetDependencies_v1_t *)0)
 PLEAT_CU_GRAPH_LIST(CHECK_FUNCTION)
 
 #define CHECK_FIELD(ours, our_field, theirs, their_field)                                \

@@ -156,8 +156,8 @@ Test(session_pool, calls_that_pools_refuse_are_differences, .timeout = 10)
 {
     static const char *const texts[] = {
         "pool_create 1\npool_end 1\n", "pool_create 1\npool_release 1\npool_release 1\n",
-        "pool_create 1\npool_begin 1 all\nalloc a 1MiB 0 *\npool_end 1\n"
-        "pool_release 1\npool_delete 1\npool_begin 1 all\n",
+        ("pool_create 1\npool_begin 1 all\nalloc a 1MiB 0 *\npool_end 1\n"
+         "pool_release 1\npool_delete 1\npool_begin 1 all\n"),
         "pool_create 1\npool_delete 1\npool_delete 1\n"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         checked_t checked = load_text(texts[i]);
