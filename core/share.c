@@ -148,6 +148,7 @@ static pleat_status_t parts_collect(share_parts_t *parts, const pleat_block_t *b
     if (!parts_add_block(parts, block)) {
         return parts_refuse();
     }
+    PLEAT_ASSERT(parts->count > 0); /* mapped memory has a chunk behind it */
     share_part_t *room = calloc(parts->count, sizeof(*room));
     if (room == NULL) {
         return parts_refuse();
