@@ -10,8 +10,10 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
+import setuptools
 from setuptools import setup
 
 HERE = Path(__file__).resolve().parent
@@ -40,6 +42,15 @@ def check_torch():
     if torch.version.cuda is None:
         sys.exit(
             f"pleat_torch needs a PyTorch that was built for CUDA; this is {torch.__version__}."
+        )
+
+
+def check_setuptools():
+    """Refuse a setuptools that cannot make a wheel, before it says so in words of its own."""
+    if find_spec("setuptools.command.bdist_wheel") is None and find_spec("wheel") is None:
+        sys.exit(
+            f"pleat_torch needs setuptools 70.1 or newer, or the package wheel; this is setuptools "
+            f'{setuptools.__version__} alone.\n\n    pip install "setuptools>=70.1,<82"\n'
         )
 
 
@@ -186,6 +197,7 @@ class BuildBackend(cpp_extension.BuildExtension):
 
 
 check_torch()
+check_setuptools()
 setup(
     name="pleat_torch",
     version=pleat_version(),
