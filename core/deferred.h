@@ -20,11 +20,6 @@
 
 #include "waiting.h"
 
-static inline bool pleat_deferred_is_empty(const pleat_waiting_t *waiting)
-{
-    return waiting->deferred.first == NULL;
-}
-
 /* Put off the free of a block that has uses and no pending events. Constant. */
 void pleat_deferred_add(pleat_waiting_t *waiting, pleat_block_t *block);
 

@@ -1,6 +1,7 @@
 /*
  * session_check: performs the calls of a session and lets session_compare look at each.
  */
+#include "device_step.h"
 #include "session_place.h"
 #include "session_pool.h"
 
@@ -64,24 +65,6 @@ static void run_observe(void *context, const pleat_trace_entry_t *entry)
                                                               .action = entry->action};
 }
 
-/* The device call behind an event; PLEAT_VMM_CALL_COUNT for those that are none. */
-static pleat_vmm_call_t event_device_call(const pleat_session_event_t *event)
-{
-    static const struct {
-        pleat_action_t action;
-        pleat_vmm_call_t call;
-    } pairs[] = {{PLEAT_ACTION_SEGMENT_ALLOC, PLEAT_VMM_CALL_MEM_ALLOC},
-                 {PLEAT_ACTION_SEGMENT_FREE, PLEAT_VMM_CALL_MEM_FREE},
-                 {PLEAT_ACTION_SEGMENT_MAP, PLEAT_VMM_CALL_MAP},
-                 {PLEAT_ACTION_SEGMENT_UNMAP, PLEAT_VMM_CALL_UNMAP}};
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        if (pairs[i].action == event->action) {
-            return pairs[i].call;
-        }
-    }
-    return PLEAT_VMM_CALL_COUNT;
-}
-
 /* Tell the scripted device how it answered in this call. */
 static pleat_status_t run_expect_script(pleat_session_run_t *run, const pleat_session_call_t *call)
 {
@@ -92,7 +75,7 @@ static pleat_status_t run_expect_script(pleat_session_run_t *run, const pleat_se
     size_t count = 0;
     for (uint32_t i = 0; i < call->events.count; i++) {
         const pleat_session_event_t *event = &run->session->events[call->events.first + i];
-        const pleat_vmm_call_t device_call = event_device_call(event);
+        const pleat_vmm_call_t device_call = pleat_device_step(event->action);
         if (device_call != PLEAT_VMM_CALL_COUNT) {
             steps[count++] = (pleat_script_step_t){
                 .call = device_call, .address = event->address, .bytes = event->bytes};

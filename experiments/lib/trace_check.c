@@ -7,6 +7,7 @@
 #include "../../core/size_class.h"
 #include "../../vmm/base.h"
 #include "../../vmm/scripted.h"
+#include "device_step.h"
 #include "player.h"
 #include "trace_fit.h"
 
@@ -275,31 +276,13 @@ static void checker_count_all(trace_checker_t *checker)
 
 /* ---- calls ---- */
 
-/* The driver call behind an event; PLEAT_VMM_CALL_COUNT: none. */
-static pleat_vmm_call_t checker_device_call(const pleat_trace_event_t *event)
-{
-    static const struct {
-        pleat_action_t action;
-        pleat_vmm_call_t call;
-    } pairs[] = {{PLEAT_ACTION_SEGMENT_ALLOC, PLEAT_VMM_CALL_MEM_ALLOC},
-                 {PLEAT_ACTION_SEGMENT_FREE, PLEAT_VMM_CALL_MEM_FREE},
-                 {PLEAT_ACTION_SEGMENT_MAP, PLEAT_VMM_CALL_MAP},
-                 {PLEAT_ACTION_SEGMENT_UNMAP, PLEAT_VMM_CALL_UNMAP}};
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        if (pairs[i].action == event->action) {
-            return pairs[i].call;
-        }
-    }
-    return PLEAT_VMM_CALL_COUNT;
-}
-
 /* Hand the device the recorded driver steps of a call. */
 static pleat_status_t checker_script(trace_checker_t *checker, const pleat_program_call_t *call)
 {
     size_t count = 0;
     for (uint32_t i = 0; i < call->event_count; i++) {
         const pleat_trace_event_t *event = &checker->trace->events[call->first_event + i];
-        const pleat_vmm_call_t device_call = checker_device_call(event);
+        const pleat_vmm_call_t device_call = pleat_device_step(event->action);
         if (device_call == PLEAT_VMM_CALL_COUNT) {
             continue;
         }
